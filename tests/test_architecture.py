@@ -1,0 +1,110 @@
+"""Data flows one way: a module imports only from lower layers, and at its top (style guide 2; design 2)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "sandbox_judge"
+
+# Lowest first. A module imports only from layers above its own line in this list; one that is not listed
+# fails the test, so that each new module chooses its layer. `x.*` lists every module of a package.
+LAYERS: list[list[str]] = [
+    ["version", "errors", "nulls", "canonical", "clock", "terminal", "durations", "figures"],
+    ["yaml_core", "log", "trust", "paths", "masking"],
+    ["conversation.model", "recipe.judge", "lanes.base", "sinks.base", "budget", "sampling"],
+    ["conversation.builder", "conversation.document", "settings", "recipe.git", "gate.language"],
+    ["grading.instruments", "lanes.negotiation"],
+    ["conversation.formats.*", "gate.regex", "lanes.memory", "lanes.http", "sinks.spool"],
+    ["gate.worker"],
+    ["conversation.detect", "conversation.events", "recipe.judge_file", "recipe.lint"],
+    ["conversation.read", "recipe.load", "recipe.schema", "gate.match", "grading.view"],
+    ["gate.gate", "recipe.check", "grading.prompt", "grading.evidence"],
+    ["grading.reply"],
+    ["grading.grade", "contract"],
+    ["judgement"],
+    ["event_schema", "ledger"],
+    ["lanes.openai_wire", "lanes.litellm_lane", "lanes.local"],
+    ["sinks.stdout", "sinks.file", "sinks.unix", "sinks.https", "sinks.otlp"],
+    ["lanes.choose", "sinks.open", "sinks.delivery", "sinks.flush"],
+    ["hook_input"],
+    ["run"],
+    ["api"],
+    ["testing.*"],
+    ["cli.*"],
+    ["__init__", "__main__"],
+]
+
+# The places where an import may stand inside a function, and why (design, section 2).
+DEFERRED = {
+    "__init__": "the package's face imports nothing by itself",
+    "cli.main": "the command table: a command imports only what it needs",
+    "lanes.choose": "litellm's lane, and the local one: only when a judge needs them",
+    "lanes.litellm_lane": "litellm itself: 6-8 s of CPU, in a worker thread",
+    "lanes.local": "an optional extra",
+    "gate.regex": "the regex engine: only when a judge has a regex gate",
+}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE).with_suffix("")
+        name = ".".join(relative.parts)
+        if name.endswith(".__init__"):
+            if path.read_text().strip():
+                found[name.removesuffix(".__init__")] = path
+            continue
+        found[name] = path
+    return found
+
+
+def layer_of(name: str) -> int | None:
+    for index, layer in enumerate(LAYERS):
+        if name in layer:
+            return index
+    for index, layer in enumerate(LAYERS):
+        if any(entry.endswith(".*") and (name + ".").startswith(entry[:-1]) for entry in layer):
+            return index
+    return None
+
+
+def imports(path: Path, known: dict[str, Path]) -> list[tuple[str, bool, int]]:
+    """(module inside the package, at the top?, line) of every import."""
+    tree = ast.parse(path.read_text())
+    top = set()
+    for node in tree.body:
+        top.add(id(node))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            top.update(id(inner) for inner in ast.walk(node))
+    out = []
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            if name.split(".")[0] != "sandbox_judge":
+                out.append(("", id(node) in top, node.lineno))
+                continue
+            inner = name.removeprefix("sandbox_judge").removeprefix(".")
+            while inner and inner not in known:
+                inner = inner.rpartition(".")[0]
+            out.append((inner or "__init__", id(node) in top, node.lineno))
+    return out
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_module_imports_only_from_lower_layers(name: str) -> None:
+    known = modules()
+    own = layer_of(name)
+    assert own is not None, f"{name} is in no layer: add it to LAYERS"
+    for imported, at_top, line in imports(known[name], known):
+        assert at_top or name in DEFERRED, f"{name}:{line}: an import inside a function"
+        if imported and at_top:
+            theirs = layer_of(imported)
+            assert theirs is not None and theirs < own, (
+                f"{name}:{line} imports {imported} of layer {theirs}, own {own}"
+            )
