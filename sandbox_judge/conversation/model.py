@@ -16,23 +16,51 @@ ResultStatus = Literal["ok", "error"]
 MediaKind = Literal["image", "audio", "video", "file"]
 
 
-class _Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all: immutable, by keyword, defaults unwritten, unknown keys refused when read back."""
-
-
-class Text(_Value, tag="text", tag_field="type"):
+class Text(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="text",
+    tag_field="type",
+):
     text: str
 
 
-class Reasoning(_Value, tag="reasoning", tag_field="type"):
+class Reasoning(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="reasoning",
+    tag_field="type",
+):
     text: str
 
 
-class Refusal(_Value, tag="refusal", tag_field="type"):
+class Refusal(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="refusal",
+    tag_field="type",
+):
     text: str
 
 
-class Media(_Value, tag="media", tag_field="type"):
+class Media(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="media",
+    tag_field="type",
+):
     """An image, audio, video or file that was there: never its bytes. `bytes` is their number where known."""
 
     media: MediaKind
@@ -41,7 +69,15 @@ class Media(_Value, tag="media", tag_field="type"):
     name: str | None = None
 
 
-class Unknown(_Value, tag="unknown", tag_field="type"):
+class Unknown(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="unknown",
+    tag_field="type",
+):
     """Something that the adapter does not know, kept with the name that the format gives it."""
 
     label: str
@@ -51,7 +87,15 @@ class Unknown(_Value, tag="unknown", tag_field="type"):
 Part = Text | Reasoning | Refusal | Media | Unknown
 
 
-class Message(_Value, tag="message", tag_field="kind"):
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="message",
+    tag_field="kind",
+):
     n: int
     role: Role
     parts: tuple[Part, ...]
@@ -60,7 +104,15 @@ class Message(_Value, tag="message", tag_field="kind"):
     time: str | None = None
 
 
-class ToolCall(_Value, tag="tool_call", tag_field="kind"):
+class ToolCall(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="tool_call",
+    tag_field="kind",
+):
     """A call. `args` is the parsed JSON; what was not JSON stands in `args_text` and `args` is None."""
 
     n: int
@@ -72,7 +124,15 @@ class ToolCall(_Value, tag="tool_call", tag_field="kind"):
     time: str | None = None
 
 
-class ToolResult(_Value, tag="tool_result", tag_field="kind"):
+class ToolResult(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="tool_result",
+    tag_field="kind",
+):
     """A result. `call` is the entry number of its call, or None for an orphan."""
 
     n: int
@@ -84,7 +144,15 @@ class ToolResult(_Value, tag="tool_result", tag_field="kind"):
     time: str | None = None
 
 
-class Feedback(_Value, tag="feedback", tag_field="kind"):
+class Feedback(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="feedback",
+    tag_field="kind",
+):
     n: int
     name: str | None = None
     sentiment: str | None = None
@@ -99,7 +167,7 @@ class Feedback(_Value, tag="feedback", tag_field="kind"):
 Entry = Message | ToolCall | ToolResult | Feedback
 
 
-class Warning_(_Value):
+class Warning_(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A doubt that reading left. `entry` is the number of the entry it concerns."""
 
     code: str
@@ -112,7 +180,7 @@ class Warning_(_Value):
 CONTENT_MISSING: Final = "content_missing"
 
 
-class Conversation(_Value):
+class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One conversation. `entries` are numbered from 1 in order."""
 
     source_format: str
