@@ -1,0 +1,83 @@
+"""Gate regexes: compiled by the engine, with messages for authors and a size for the gate's bound (design 6).
+
+The engine is linear in the text, but linear is not bounded: it takes time in proportion to text length times
+pattern size, and holds the interpreter meanwhile. `Regex.weight` is that size, so that the caller can tell
+what must run elsewhere.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from sandbox_judge.canonical import without_surrogates
+from sandbox_judge.gate import engine
+from sandbox_judge.gate.language import GateSyntaxError, RegexLiteral
+from sandbox_judge.gate.weight import MAX_KEPT, weight_of
+
+_REMEDIES: Final = {
+    "look-around": "gates have no look-ahead and no look-behind; say it with two fields, two entries of `on`, "
+    "or in the instructions",
+    "backreferences": "gates have no back-references; \\0 to \\9 are read as such, so write \\x{..} for a code point",
+    "exceeds size limit": "a smaller count in {..}, or an ASCII class such as [a-z0-9_] for \\w, makes it fit",
+    "unopened group": "a bracket that is meant itself is written \\)",
+    "unclosed group": "a bracket that is meant itself is written \\(",
+    "unclosed character class": "a bracket that is meant itself is written \\[ or, in a class, \\]",
+    "repetition operator missing expression": "a sign that is meant itself is written with a backslash",
+    "invalid UTF-8": "gates search text, so (?-u) may not match single bytes",
+}
+
+
+class Regex:
+    """A compiled gate regex. `prefixed` is what the engine got; `weight` what a search costs a character."""
+
+    __slots__ = ("_found", "literal", "prefixed", "weight")
+
+    def __init__(self, literal: RegexLiteral, prefixed: str, found: engine.Search) -> None:
+        self.literal = literal
+        self.prefixed = prefixed
+        self.weight = weight_of(literal.pattern, literal.flags)
+        # Compiled sizes reach 10 MB each: those are compiled where they run.
+        self._found = found if self.weight <= MAX_KEPT else None
+
+    @property
+    def found_in(self) -> engine.Search:
+        """The search for text that has no surrogates already: the engine's own function, without a frame."""
+        return self._found or _compile()(self.prefixed)
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern occurs anywhere in `text`, read as Unicode with lone surrogates as U+FFFD."""
+        return self.found_in(without_surrogates(text))
+
+
+def compile_regex(literal: RegexLiteral) -> Regex:
+    """The compiled literal. Raises GateSyntaxError with the engine's reason and, where known, the remedy."""
+    if without_surrogates(literal.pattern) != literal.pattern:
+        raise GateSyntaxError("the pattern holds half of a surrogate pair, which is no character")
+    flags = "".join(c for c in literal.flags if c != "u")
+    prefixed = f"(?{flags}){literal.pattern}" if flags else literal.pattern
+    try:
+        return Regex(literal, prefixed, _compile()(prefixed))
+    except engine.Refused as error:
+        raise GateSyntaxError(_message(literal, flags, str(error))) from error
+
+
+@lru_cache(maxsize=1)
+def _compile() -> engine.Compile:
+    return engine.load(engine.extension_path())
+
+
+def _message(literal: RegexLiteral, flags: str, reason: str) -> str:
+    """The engine's reason, its picture of the pattern without our prefix, and what to write instead."""
+    shown = str(literal) if len(str(literal)) <= 120 else f"{str(literal)[:117]}..."
+    cause = reason.rpartition("error: ")[2].strip()
+    remedy = next((r for key, r in _REMEDIES.items() if key in cause), "")
+    column = _column(reason, len(flags) + 3 if flags else 0)
+    where = f" at character {column} of the pattern" if column else ""
+    return f"the regex {shown} is refused{where}: {cause.rstrip('.')}{f' ({remedy})' if remedy else ''}"
+
+
+def _column(reason: str, prefix: int) -> int | None:
+    """Where the engine's caret stands, counted from 1 in a pattern of one line; None where it shows none."""
+    carets = [line for line in reason.splitlines() if line.strip() and not line.strip(" ^")]
+    if len(carets) != 1 or not reason.startswith("regex parse error:\n    "):
+        return None
+    return max(1, carets[0].index("^") - 4 - prefix + 1)
