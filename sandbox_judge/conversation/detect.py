@@ -1,0 +1,58 @@
+"""Which format a document is in: by structure, never by file name (design, section 3).
+
+The order matters: the first adapter that recognises a document reads it, so the more particular stand first.
+A new format is one module in `formats/` and one line here.
+"""
+
+from typing import Any, Final
+
+from sandbox_judge.conversation.adapter import Adapter, Archive
+from sandbox_judge.conversation.document import Document
+from sandbox_judge.conversation.formats import canonical
+from sandbox_judge.errors import InputError
+
+ADAPTERS: Final[tuple[Adapter, ...]] = (canonical,)
+ARCHIVES: Final[tuple[Archive, ...]] = ()
+
+_KEYS_SHOWN: Final = 8
+
+
+def archive_of(data: bytes) -> Archive | None:
+    """The archive format of `data`, which is asked before anything is read as JSON."""
+    return next((archive for archive in ARCHIVES if archive.recognise_bytes(data)), None)
+
+
+def adapter_of(document: Document) -> Adapter:
+    """The adapter that reads `document`. Raises InputError that names what was seen and what is known."""
+    for adapter in ADAPTERS:
+        if adapter.recognise(document):
+            return adapter
+    raise InputError(
+        f"The conversation's format is not known: {seen(document)}.",
+        remedy=f"Known formats: {', '.join(adapter.NAME for adapter in ADAPTERS)}.",
+    )
+
+
+def seen(document: Document) -> str:
+    """What a document looks like, in words: its type and first keys."""
+    if document.many:
+        return f"JSON Lines of {len(document.values)} rows, the first {_shape(document.values[0])}"
+    value = document.values[0]
+    if isinstance(value, list) and value:
+        return f"a list of {len(value)} elements, the first {_shape(value[0])}"
+    return _shape(value)
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        if not value:
+            return "an object without keys"
+        keys = ", ".join(repr(key[:40]) for key in list(value)[:_KEYS_SHOWN])
+        more = f" and {len(value) - _KEYS_SHOWN} more" if len(value) > _KEYS_SHOWN else ""
+        return f"an object with the keys {keys}{more}"
+    if isinstance(value, list):
+        return "an empty list" if not value else f"a list of {len(value)} elements"
+    if value is None:
+        return "null"
+    words = {str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    return words.get(type(value), "a value")
