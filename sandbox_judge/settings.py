@@ -7,6 +7,7 @@ never alter a definition or a hash.
 import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -165,9 +166,14 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_loopback(url: str) -> bool:
     """Whether a base URL names this machine by one of the three hosts that the judge file knows."""
-    authority = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
-    host = authority[: authority.find("]") + 1] if authority.startswith("[") else authority.partition(":")[0]
-    return host.lower() in ("localhost", "127.0.0.1", "[::1]")
+    try:
+        parts = urlsplit(url)
+        host, authority = parts.hostname, parts.netloc
+    except ValueError:
+        return False
+    # `[::1].example` splits to the host `::1`, yet names another machine.
+    after_bracket = authority.partition("]")[2]
+    return host in ("localhost", "127.0.0.1", "::1") and after_bracket.partition(":")[0] == ""
 
 
 def _first(values: Sequence[T | None], otherwise: T) -> T:

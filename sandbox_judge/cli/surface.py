@@ -31,7 +31,7 @@ class Surface(msgspec.Struct, kw_only=True):
         self.stdout.flush()
 
     def err(self, line: str) -> None:
-        """One line on stderr, escaped for a terminal; a stderr that cannot be written is no reason to fail."""
+        """One line on stderr, escaped for a terminal; that it cannot be written is no reason to fail."""
         try:
             self.stderr.write(escaped(line, multiline=True) + "\n")
             self.stderr.flush()

@@ -1,0 +1,166 @@
+"""The command line: the table of commands, and the one boundary where errors become exit codes.
+
+A command is one module with `add(subparsers)` and `run(args, surface) -> int`; only the module of the command
+that was asked for is imported.
+"""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from sandbox_judge.cli.surface import Surface, process_surface
+from sandbox_judge.clock import uuid7
+from sandbox_judge.errors import SandboxJudgeError, UsageError
+from sandbox_judge.masking import mask
+from sandbox_judge.version import __version__
+
+# command: (module, what it does). In the order in which a newcomer meets them.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "run": ("run", "the hook: grade a finished conversation with the judges of a commit"),
+    "view": ("view", "show a conversation as a judge would see it"),
+    "check": ("check", "validate the judges of a recipe, and the rest of it"),
+    "schema": ("schema", "print the JSON Schema of a judge file, an event or the ledger"),
+    "init": ("init", "write a commented judge file to start from"),
+    "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
+    "flush": ("flush", "deliver the events that are still in the spool"),
+}
+
+_EPILOG: Final = """\
+With no command, a document on stdin or a file named is `run`.
+Exit codes: 0 done; 1 a check you asked for did not hold; 2 usage, input or configuration;
+3 events could not be delivered (they are spooled); 4 nulls you asked about; 70 a bug of ours;
+130/143 interrupted, after nulls were emitted."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors go through the one boundary."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}.", where=self.prog, remedy=f"See `{self.prog} --help`.")
+
+
+def main(argv: Sequence[str], surface: Surface) -> int:
+    """Runs one command and returns its exit code; never raises."""
+    exit_zero = "--exit-zero" in argv
+    try:
+        code = _dispatch(list(argv), surface)
+    except SystemExit as stop:  # argparse's --help and --version
+        code = stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        code = 130
+    except SandboxJudgeError as error:
+        surface.err(f"sandbox-judge: {mask(error.paragraph())}")
+        code = error.exit_code
+    except BrokenPipeError:
+        surface.err("sandbox-judge: the reader of stdout went away before all was written.")
+        code = 3
+    except Exception as error:  # the boundary: whatever else escapes is a bug of ours
+        surface.err(crash_report(error))
+        code = 70
+    return 0 if exit_zero else code
+
+
+def crash_report(error: BaseException) -> str:
+    """A bug of ours in a few lines: its id, what was raised and where, no values of the user's."""
+    package = str(Path(__file__).parent.parent.parent)
+    frames = [
+        f"{frame.filename.removeprefix(package).lstrip('/')}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    return (
+        f"sandbox-judge: internal error {uuid7()}: {type(error).__name__}: {mask(str(error))[:300]}\n"
+        f"  this is a bug of sandbox_judge {__version__}; please report it with these lines\n"
+        + "\n".join(f"  at {frame}" for frame in frames[-6:])
+    )
+
+
+def _dispatch(argv: list[str], surface: Surface) -> int:
+    command = next((word for word in argv if not word.startswith("-") or word == "-"), None)
+    if command not in COMMANDS:
+        if command is None and (not argv or surface.stdin_is_terminal):
+            if not argv and not surface.stdin_is_terminal:
+                return _dispatch(["run"], surface)
+            return _top_level(argv, surface)
+        if command is not None and not _looks_like_a_document(command, surface):
+            raise UsageError(
+                f"{command!r} is neither a command nor a file.",
+                remedy=f"Commands: {', '.join(COMMANDS)}. See `sandbox-judge --help`.",
+            )
+        if {"-h", "--help", "--version"} & set(argv):
+            return _top_level(argv, surface)
+        argv, command = ["run", *argv], "run"
+    parser = _parser()
+    subparsers = parser.add_subparsers(dest="command", parser_class=_Parser)
+    module = import_module(f"sandbox_judge.cli.{COMMANDS[command][0]}")
+    module.add(subparsers)
+    for subparser in subparsers.choices.values():
+        _add_global_options(subparser, top=False)
+    # Whatever stood before the command belongs to it as well.
+    at = argv.index(command)
+    arguments = parser.parse_args([command, *argv[:at], *argv[at + 1 :]])
+    return int(module.run(arguments, surface))
+
+
+def _looks_like_a_document(word: str, surface: Surface) -> bool:
+    return word == "-" or (surface.cwd / word).exists()
+
+
+def _top_level(argv: list[str], surface: Surface) -> int:
+    parser = _parser()
+    width = max(map(len, COMMANDS))
+    table = "\n".join(f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items())
+    parser.epilog = f"commands:\n{table}\n\n{_EPILOG}"
+    parser.parse_args(argv)
+    surface.out(parser.format_help().rstrip())
+    return 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="sandbox-judge",
+        description="LLM judges that grade an agent's conversation inside the sandbox it ran in.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        usage="sandbox-judge [COMMAND] [options]",
+    )
+    parser.add_argument("--version", action="version", version=f"sandbox-judge {__version__}")
+    _add_global_options(parser, top=True)
+    return parser
+
+
+def _add_global_options(parser: argparse.ArgumentParser, *, top: bool) -> None:
+    # Below the top nothing has a default, or it would overwrite what stood before the command.
+    group = parser.add_argument_group("everywhere")
+
+    def default(value: Any) -> Any:
+        return value if top else argparse.SUPPRESS
+
+    group.add_argument(
+        "-v", "--verbose", action="count", default=default(0), help="say more on stderr (-vv: debug)"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", default=default(False), help="errors only")
+    group.add_argument("--log-format", choices=("text", "json"), default=default("text"), help="of stderr")
+    group.add_argument(
+        "--exit-zero", action="store_true", default=default(False), help="always exit 0 (for hosts that veto)"
+    )
+
+
+def console() -> NoReturn:
+    """The process's entry: runs the command, then ends at once.
+
+    `os._exit` after the last flush, because a thread that hangs in name resolution or in an import would
+    otherwise hold the process (and the sandbox's grace time) long after everything was emitted.
+    """
+    surface = process_surface()
+    code = main(sys.argv[1:], surface)
+    for stream in (surface.stdout, surface.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)
