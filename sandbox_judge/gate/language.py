@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 FLAGS: Final = "imsu"
+# What other languages take for flags: whoever writes only these means flags, not a path.
+_FLAGS_ELSEWHERE: Final = frozenset("imsugyvdxAUXLanqI")
 
 
 class GateSyntaxError(ValueError):
@@ -46,12 +48,12 @@ def literal_of(target: str) -> RegexLiteral | None:
 
 def _foreign_flags(target: str, flags: str, foreign: str) -> str:
     known = f"the flags are {', '.join(FLAGS)}, each at most once"
-    if len(flags) <= 4 and flags.isalpha():
+    if set(flags) <= _FLAGS_ELSEWHERE:
         return f"the regex {_quoted(target)} has the unknown flag {_quoted(foreign)}: {known}"
-    exact = _escaped_pattern(target)
+    exact = f"/^{_escaped_pattern(target)}$/"
     return (
-        f"{_quoted(target)} starts with a slash and has a later one, so it is read as a regex whose flags are "
-        f"{_quoted(flags)}: {known}. To match this text itself write a regex, such as {_quoted(f'/^{exact}$/')}"
+        f"{_quoted(target)} starts with a slash and has a later one, so it is read as a regex, with the flags "
+        f"{_quoted(flags)}: {known}. To match this very text, write {_quoted(exact)}"
     )
 
 

@@ -14,10 +14,9 @@ from sandbox_judge.gate.language import GateSyntaxError, RegexLiteral
 from sandbox_judge.gate.weight import MAX_KEPT, weight_of
 
 _REMEDIES: Final = {
-    "look-around": "gates have no look-ahead and no look-behind; say it with two fields, two entries of `on`, "
-    "or in the instructions",
-    "backreferences": "gates have no back-references; \\0 to \\9 are read as such, so write \\x{..} for a code point",
-    "exceeds size limit": "a smaller count in {..}, or an ASCII class such as [a-z0-9_] for \\w, makes it fit",
+    "look-around": "say it with two fields, with two entries of `on`, or in the instructions",
+    "backreferences": "\\0 to \\9 are read as such; a code point is written \\x{..}",
+    "exceeds size limit": "a smaller count in {..}, or [a-z0-9_] in place of \\w, makes it fit",
     "unopened group": "a bracket that is meant itself is written \\)",
     "unclosed group": "a bracket that is meant itself is written \\(",
     "unclosed character class": "a bracket that is meant itself is written \\[ or, in a class, \\]",

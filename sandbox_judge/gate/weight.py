@@ -1,4 +1,4 @@
-"""How much a pattern can cost a character: an upper estimate of its positions after counts are multiplied out.
+"""What a pattern can cost a character: an upper estimate of its positions, counts multiplied out.
 
 Measured on hostile texts (a lazy automaton that never settles): about 10 ns a character and position. Read
 from the pattern alone, because the engine does not tell; too high only means that a child process is asked.
