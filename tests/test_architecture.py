@@ -25,7 +25,7 @@ LAYERS: list[list[str]] = [
     ],
     ["conversation.document", "settings", "recipe.git", "gate.language"],
     ["conversation.adapter", "conversation.parts"],
-    ["conversation.feedback", "conversation.exchange"],
+    ["conversation.feedback", "conversation.exchange", "conversation.streams"],
     ["conversation.builder"],
     ["grading.instruments", "lanes.negotiation"],
     ["conversation.formats.*", "gate.regex", "lanes.memory", "lanes.http", "sinks.spool"],

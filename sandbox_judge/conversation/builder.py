@@ -174,8 +174,8 @@ class ConversationBuilder:
         agent: Any = None,
         time: Any = None,
     ) -> int:
-        """A result. Its call is the entry `call`, else the nearest earlier unanswered call of that id; without
-        an id the earliest unanswered one of that name. None of these: an orphan, with a warning."""
+        """A result. Its call is the entry `call`, else the nearest earlier unanswered call of that id;
+        without an id the earliest unanswered one of that name. Else an orphan, with a warning."""
         n = len(self._entries) + 1
         key = None if id is None else as_text(id) or None
         found = self._take(call) if call is not None else self._match(key, name)

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.adapter import Adapter, Archive
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.formats import canonical
+from sandbox_judge.conversation.formats import canonical, openai_chat
 from sandbox_judge.errors import InputError
 
-ADAPTERS: Final[tuple[Adapter, ...]] = (canonical,)
+ADAPTERS: Final[tuple[Adapter, ...]] = (
+    canonical,
+    openai_chat,
+)
 ARCHIVES: Final[tuple[Archive, ...]] = ()
 
 _KEYS_SHOWN: Final = 8

@@ -60,6 +60,20 @@ def media(
     )
 
 
+def sourced(kind: str, source: Any, *, name: Any = None) -> Media:
+    """The placeholder of a block with a `source` object (base64, url, file id, or text), as Anthropic writes
+    it and others copy it."""
+    if not isinstance(source, dict):
+        return media(kind, url=source, name=name)
+    return media(
+        kind,
+        mime=source.get("media_type", source.get("mime_type")),
+        base64=source.get("data"),
+        url=source.get("url"),
+        name=name or source.get("file_id"),
+    )
+
+
 def base64_size(encoded: str) -> int:
     """The number of bytes that base64 text stands for, without decoding it."""
     tail = encoded[-4:]
