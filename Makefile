@@ -32,3 +32,27 @@ setup: $(STAMPS)/dev $(STAMPS)/local ## make .venv with everything a developer n
 
 lock: $(STAMPS)/uv ## make requirements/*.txt anew from pyproject.toml and requirements/*.in
 	@sh requirements/lock.sh $(UV)
+
+dry-run: $(STAMPS)/local ## grade a fixture conversation with the fixture recipe, no network, no key
+	@$(PY) -m sandbox_judge run recipe_fixture/conversations/refund_handled_well.json \
+	  --recipe recipe_fixture --worktree --local --format text
+
+test: $(STAMPS)/dev $(STAMPS)/local ## all tests
+	@$(PY) -m pytest -q
+
+lint: $(STAMPS)/dev ## ruff: style, imports, banned modules
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+
+types: $(STAMPS)/dev ## mypy, strict
+	@$(VENV)/bin/mypy
+
+format: $(STAMPS)/dev ## let ruff format and mend what it can
+	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
+
+bench: $(STAMPS)/dev ## speed and memory, as ratios measured side by side
+	@$(PY) bench/one_shot.py
+	@$(PY) bench/conversation.py
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
