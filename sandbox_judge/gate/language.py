@@ -52,7 +52,7 @@ def _foreign_flags(target: str, flags: str, foreign: str) -> str:
         return f"the regex {_quoted(target)} has the unknown flag {_quoted(foreign)}: {known}"
     exact = f"/^{_escaped_pattern(target)}$/"
     return (
-        f"{_quoted(target)} starts with a slash and has a later one, so it is read as a regex, with the flags "
+        f"{_quoted(target)} starts with a slash and has a later one, so it is read as a regex with the flags "
         f"{_quoted(flags)}: {known}. To match this very text, write {_quoted(exact)}"
     )
 

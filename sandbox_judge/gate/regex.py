@@ -26,37 +26,49 @@ _REMEDIES: Final = {
 
 
 class Regex:
-    """A compiled gate regex. `prefixed` is what the engine got; `weight` what a search costs a character."""
+    """A gate regex, compiled at first use. `prefixed` is what the engine gets, `weight` what a search costs
+    a character (`gate.weight`)."""
 
-    __slots__ = ("_found", "literal", "prefixed", "weight")
+    __slots__ = ("_kept", "literal", "prefixed", "weight")
 
-    def __init__(self, literal: RegexLiteral, prefixed: str, found: engine.Search) -> None:
+    def __init__(self, literal: RegexLiteral) -> None:
+        flags = _engine_flags(literal)
         self.literal = literal
-        self.prefixed = prefixed
+        self.prefixed = f"(?{flags}){literal.pattern}" if flags else literal.pattern
         self.weight = weight_of(literal.pattern, literal.flags)
-        # Compiled sizes reach 10 MB each: those are compiled where they run.
-        self._found = found if self.weight <= MAX_KEPT else None
+        self._kept: engine.Search | None = None
 
-    @property
-    def found_in(self) -> engine.Search:
-        """The search for text that has no surrogates already: the engine's own function, without a frame."""
-        return self._found or _compile()(self.prefixed)
+    def compiled(self) -> engine.Search:
+        """The engine's own function, for text that has no surrogates; ask once for many texts.
+
+        Raises GateSyntaxError with the engine's reason and, where known, the remedy.
+        """
+        if self._kept is not None:
+            return self._kept
+        if without_surrogates(self.literal.pattern) != self.literal.pattern:
+            raise GateSyntaxError("the pattern holds half of a surrogate pair, which is no character")
+        try:
+            search = _compile()(self.prefixed)
+        except engine.Refused as error:
+            raise GateSyntaxError(_message(self.literal, str(error))) from error
+        self._kept = search if self.weight <= MAX_KEPT else None
+        return search
 
     def search(self, text: str) -> bool:
         """Whether the pattern occurs anywhere in `text`, read as Unicode with lone surrogates as U+FFFD."""
-        return self.found_in(without_surrogates(text))
+        return self.compiled()(without_surrogates(text))
 
 
 def compile_regex(literal: RegexLiteral) -> Regex:
-    """The compiled literal. Raises GateSyntaxError with the engine's reason and, where known, the remedy."""
-    if without_surrogates(literal.pattern) != literal.pattern:
-        raise GateSyntaxError("the pattern holds half of a surrogate pair, which is no character")
-    flags = "".join(c for c in literal.flags if c != "u")
-    prefixed = f"(?{flags}){literal.pattern}" if flags else literal.pattern
-    try:
-        return Regex(literal, prefixed, _compile()(prefixed))
-    except engine.Refused as error:
-        raise GateSyntaxError(_message(literal, flags, str(error))) from error
+    """The literal as a regex that the engine has taken. Raises GateSyntaxError."""
+    regex = Regex(literal)
+    regex.compiled()
+    return regex
+
+
+def _engine_flags(literal: RegexLiteral) -> str:
+    """`u` says what is always so."""
+    return "".join(c for c in literal.flags if c != "u")
 
 
 @lru_cache(maxsize=1)
@@ -64,11 +76,12 @@ def _compile() -> engine.Compile:
     return engine.load(engine.extension_path())
 
 
-def _message(literal: RegexLiteral, flags: str, reason: str) -> str:
+def _message(literal: RegexLiteral, reason: str) -> str:
     """The engine's reason, its picture of the pattern without our prefix, and what to write instead."""
     shown = str(literal) if len(str(literal)) <= 120 else f"{str(literal)[:117]}..."
     cause = reason.rpartition("error: ")[2].strip()
     remedy = next((r for key, r in _REMEDIES.items() if key in cause), "")
+    flags = _engine_flags(literal)
     column = _column(reason, len(flags) + 3 if flags else 0)
     where = f" at character {column} of the pattern" if column else ""
     return f"the regex {shown} is refused{where}: {cause.rstrip('.')}{f' ({remedy})' if remedy else ''}"

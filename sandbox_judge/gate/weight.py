@@ -19,8 +19,8 @@ _PLAIN_WEIGHT: Final = 0.25
 # Classes beyond ASCII take several steps a character.
 _WIDE: Final = 3
 UNKNOWN: Final = 1e9
-# Above this a compiled pattern is not kept in memory, and always searched in the child.
-MAX_KEPT: Final = 5_000.0
+# Above this a compiled pattern is not kept: a position may take 50 KB, and a recipe may hold many.
+MAX_KEPT: Final = 64.0
 
 
 def weight_of(pattern: str, flags: str) -> float:
