@@ -1,0 +1,74 @@
+"""Where state, settings and collected data live on this machine.
+
+The rules are the XDG base directories' (and Apple's, on macOS), the same places as `platformdirs` names; that
+package is not asked because importing it costs a hook 20 ms (tests hold the answers equal).
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from sandbox_judge.errors import SettingsError
+from sandbox_judge.trust import own_uid
+
+APP: Final = "sandbox-judge"
+Purpose = Literal["state", "config", "data"]
+
+_XDG: Final[dict[Purpose, tuple[str, str]]] = {
+    "state": ("XDG_STATE_HOME", ".local/state"),
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "data": ("XDG_DATA_HOME", ".local/share"),
+}
+_APPLE: Final = "Library/Application Support"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory, which may not exist yet. `warning` is a sentence where the place is a makeshift."""
+
+    path: Path
+    warning: str = ""
+
+
+def state_dir(environ: Mapping[str, str]) -> Place:
+    """For the spool and what is remembered about models. Raises SettingsError for a relative override."""
+    return _place("state", environ)
+
+
+def config_dir(environ: Mapping[str, str]) -> Place:
+    """For `settings.json`. Raises SettingsError for a relative override."""
+    return _place("config", environ)
+
+
+def data_dir(environ: Mapping[str, str]) -> Place:
+    """For the store of collected judgements. Raises SettingsError for a relative override."""
+    return _place("data", environ)
+
+
+def _place(purpose: Purpose, environ: Mapping[str, str]) -> Place:
+    own = f"SANDBOX_JUDGE_{purpose.upper()}_DIR"
+    chosen = environ.get(own, "")
+    if chosen:
+        if not os.path.isabs(chosen) or "\0" in chosen:
+            raise SettingsError(
+                f"{chosen!r} is not an absolute path.", where=own, remedy="Give the whole path, from /."
+            )
+        return Place(path=Path(chosen))
+    variable, below_home = _XDG[purpose]
+    xdg = environ.get(variable, "").strip()
+    # The base directory specification: a relative path in these variables is to be ignored.
+    if os.path.isabs(xdg) and "\0" not in xdg:
+        return Place(path=Path(xdg, APP))
+    home = environ.get("HOME", "")
+    if os.path.isabs(home) and "\0" not in home:
+        return Place(path=Path(home, _APPLE if sys.platform == "darwin" else below_home, APP))
+    # No home, as in a bare container. The user's name is not looked up: that may ask a directory server.
+    makeshift = Path("/tmp", f"{APP}-{own_uid()}", purpose)  # noqa: S108 - made 0700 and checked before use
+    return Place(
+        path=makeshift,
+        warning=f"HOME is not set, so {purpose} is kept in {makeshift}, which may not outlive this machine; "
+        f"set {own} to keep it.",
+    )
