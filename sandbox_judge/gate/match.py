@@ -17,7 +17,8 @@ from sandbox_judge.recipe.judge import EventKind, Matcher
 
 class Event(Protocol):
     """One event that a gate sees (`conversation.events.GateEvent`): `entry` is its number in the
-    conversation, `values` what stands at a dotted path, nothing where the field is missing."""
+    conversation, `values` what stands at a dotted path: nothing where the field is missing, and after a list
+    its elements, any of which may match."""
 
     @property
     def kind(self) -> EventKind: ...
@@ -26,7 +27,7 @@ class Event(Protocol):
     def values(self, path: str, /) -> Sequence[Any]: ...
 
 
-# What a field of an event holds: one string (the common case), or all its values, lists opened.
+# What a field of an event holds: one string (the common case), or all its values.
 Cell = str | tuple[Any, ...]
 
 
@@ -122,15 +123,10 @@ def _key(value: Any) -> str:
 
 
 def cell_of(values: Sequence[Any]) -> Cell:
-    """The values of a field as targets see them: a list stands for itself and for each of its elements."""
+    """The values of a field as targets see them, with lone surrogates replaced."""
     if len(values) == 1 and isinstance(values[0], str):
         return without_surrogates(values[0])
-    cell: list[Any] = []
-    for value in values:
-        cell.append(value)
-        if isinstance(value, list | tuple):
-            cell.extend(value)
-    return tuple(without_surrogates(v) if isinstance(v, str) else v for v in cell)
+    return tuple(without_surrogates(v) if isinstance(v, str) else v for v in values)
 
 
 def texts_of(cell: Cell) -> tuple[str, ...]:
