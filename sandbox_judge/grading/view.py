@@ -1,0 +1,230 @@
+"""The view: the text of a conversation that a judge reads (`spec/conversation.md`, View; design, section 7).
+
+One header line, then one entry after another. An entry starts with `[n] ` and its kind, every further line of
+its content with `| `; everything that could break a line does, and other control characters and bidirectional
+marks are shown as escapes. So no content can make a line that reads as an entry or as the header. Equal
+conversations give equal texts, hence equal hashes and equal prompts. Pure.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sandbox_judge.conversation.document import json_text
+from sandbox_judge.conversation.model import (
+    Conversation,
+    Entry,
+    Feedback,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from sandbox_judge.grading.shortening import shortened
+
+ALLOWANCE: Final = 400_000
+"""Characters: a constant of contract 1, for every model."""
+
+_FENCE_DIGITS: Final = 32
+# Room for the count in the header, which is known last.
+_COUNT_ROOM: Final = 16
+_DETAIL_LENGTH: Final = 500
+_LEFT_OUT: Final = " characters left out"
+_BREAKS: Final = frozenset("\r\v\f\x85\u2028\u2029")
+# All that must not stand raw in a view, but for LF. `\r\n` is one break.
+_HOSTILE: Final = re.compile(
+    "\r\n|[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\ud800-\udfff]"
+)
+_PLAIN_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge sees. `left_out_chars` were cut by the allowance; `overflow`: it is exceeded still."""
+
+    text: str
+    entries: int
+    left_out_chars: int
+    sequence_hash: str
+    overflow: bool
+
+    @property
+    def fence(self) -> str:
+        """The word around the view in a prompt: it cannot stand in the text whose hash it is."""
+        return self.sequence_hash.removeprefix("sha256:")[:_FENCE_DIGITS]
+
+
+def build_view(
+    conversation: Conversation, *, allowance: int = ALLOWANCE, include_reasoning: bool = False
+) -> View:
+    """The view of `conversation`, of at most `allowance` characters unless what must not be cut is longer."""
+    text, left_out = _text(conversation, allowance, include_reasoning)
+    return View(
+        text=text,
+        entries=len(conversation.entries),
+        left_out_chars=left_out,
+        sequence_hash=f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+        overflow=len(text) > allowance,
+    )
+
+
+def _text(conversation: Conversation, allowance: int, include_reasoning: bool) -> tuple[str, int]:
+    answered = {e.call for e in conversation.entries if isinstance(e, ToolResult) and e.call is not None}
+    status, remarks = _header(conversation, include_reasoning)
+    lines = [""]
+    total = len(status) + len(remarks) + len(_LEFT_OUT) + _COUNT_ROOM
+    for entry in conversation.entries:
+        line = f"{_head(entry, answered)}{_content(entry, include_reasoning)}"
+        total += len(line) + 1
+        lines.append(line)
+    left_out = 0
+    if total > allowance:
+        left_out = _shorten(conversation.entries, lines, total - allowance, answered, include_reasoning)
+    lines[0] = f"{status}, {left_out:,}{_LEFT_OUT}{remarks}"
+    return "\n".join(lines), left_out
+
+
+def _shorten(
+    entries: Sequence[Entry], lines: list[str], excess: int, answered: set[int], include_reasoning: bool
+) -> int:
+    """Cut tool results, then arguments, then system text in `lines`; the number of characters left out."""
+    left_out = 0
+    for kind in (ToolResult, ToolCall, Message):
+        if excess <= 0:
+            break
+        chosen = [e for e in entries if isinstance(e, kind) and getattr(e, "role", "system") == "system"]
+        before = [_content(entry, include_reasoning) for entry in chosen]
+        after, count = shortened(before, excess)
+        for entry, old, new in zip(chosen, before, after, strict=True):
+            if new is not old:
+                lines[entry.n] = f"{_head(entry, answered)}{new}"
+                excess -= len(old) - len(new)
+        left_out += count
+    return left_out
+
+
+def _header(conversation: Conversation, include_reasoning: bool) -> tuple[str, str]:
+    """What the header says before and after the number of characters left out."""
+    entries = conversation.entries
+    status = f"Conversation of {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+    status += f", status {conversation.status}"
+    if conversation.status_detail is not None:
+        status += f" ({_quoted(conversation.status_detail[:_DETAIL_LENGTH])})"
+    hidden = replies = 0
+    for entry in entries:
+        if isinstance(entry, Message | ToolResult):
+            hidden += sum([isinstance(part, Reasoning) for part in entry.parts])
+            replies += _is_reply(entry)
+    remarks = ""
+    if hidden and not include_reasoning:
+        remarks += f", {hidden} reasoning {'part' if hidden == 1 else 'parts'} left out"
+    return status, remarks if replies else f"{remarks}, no assistant response"
+
+
+def _is_reply(entry: Entry) -> bool:
+    """Did the assistant say something to the user here? Reasoning and tool calls are not said to anyone."""
+    return (
+        isinstance(entry, Message)
+        and entry.role == "assistant"
+        and any(
+            not isinstance(p, Reasoning) and (not isinstance(p, Text) or p.text.strip()) for p in entry.parts
+        )
+    )
+
+
+def _head(entry: Entry, answered: set[int]) -> str:
+    if isinstance(entry, Message):
+        name = "" if entry.name is None else f" name={_name(entry.name)}"
+        return f"[{entry.n}] message {entry.role}{name}{_agent(entry)}: "
+    if isinstance(entry, ToolCall):
+        missing = "" if entry.n in answered else " (no result)"
+        return f"[{entry.n}] tool_call {_name(entry.name)}{_agent(entry)}{missing}: "
+    if isinstance(entry, ToolResult):
+        whose = f"of {entry.call}" if entry.call is not None else "of no known call"
+        id = f" id={_name(entry.id)}" if entry.call is None and entry.id is not None else ""
+        return f"[{entry.n}] tool_result {whose}{id}{_agent(entry)} ({entry.status}): "
+    return f"[{entry.n}] feedback{_feedback_fields(entry)}: "
+
+
+def _agent(entry: Message | ToolCall | ToolResult) -> str:
+    return "" if entry.agent is None else f" agent={_name(entry.agent)}"
+
+
+def _feedback_fields(entry: Feedback) -> str:
+    shown = ""
+    for field in ("name", "sentiment", "user_id", "agent_name"):
+        if (value := getattr(entry, field)) is not None:
+            shown += f" {field}={_name(value)}"
+    for field in ("value", "properties"):
+        if (value := getattr(entry, field)) is not None:
+            shown += f" {field}={_one_line(json_text(value))}"
+    return shown
+
+
+def _content(entry: Entry, include_reasoning: bool) -> str:
+    if isinstance(entry, ToolCall):
+        if entry.args_text is not None:
+            return f"[not JSON] {_lines(entry.args_text)}"
+        return "[no arguments]" if entry.args is None else _lines(json_text(entry.args))
+    if isinstance(entry, Feedback):
+        return _lines(entry.comments or "")
+    parts = entry.parts
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return _lines(parts[0].text) or "[empty]"
+    return "\n| ".join([_part(part, include_reasoning) for part in parts]) or "[empty]"
+
+
+def _part(part: Part, include_reasoning: bool) -> str:
+    if isinstance(part, Text):
+        return _lines(part.text)
+    if isinstance(part, Reasoning):
+        return f"[reasoning] {_lines(part.text)}" if include_reasoning else "[reasoning left out]"
+    if isinstance(part, Refusal):
+        return f"[refusal] {_lines(part.text)}"
+    if isinstance(part, Media):
+        known = [part.mime and _name(part.mime), part.bytes is not None and f"{part.bytes} bytes"]
+        named = part.name and f"name={_name(part.name)}"
+        return f"[{' '.join([part.media, *(word for word in (*known, named) if word)])}]"
+    label = _one_line(part.label).replace("]", ")")
+    return f"[{label}]" if part.text is None else f"[{label}] {_lines(part.text)}"
+
+
+def _lines(text: str) -> str:
+    """`text` as content: every break of a line is followed by `| `, nothing else in it acts."""
+    if text.isprintable():
+        return text
+    if _HOSTILE.search(text):
+        text = _HOSTILE.sub(_shown, text)
+    return text.replace("\n", "\n| ")
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else _HOSTILE.sub(_escape, text).replace("\n", "\\n")
+
+
+def _name(text: str) -> str:
+    """A name as it is where it is a plain word, else quoted: it cannot pass for the words around it."""
+    return text if _PLAIN_NAME.fullmatch(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return _one_line(json_text(text))
+
+
+def _shown(match: re.Match[str]) -> str:
+    found = match.group()
+    return "\n" if found[0] in _BREAKS else _escape(match)
+
+
+def _escape(match: re.Match[str]) -> str:
+    found = match.group()
+    if found == "\t":
+        return "\\t"
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
