@@ -118,7 +118,7 @@ def _bypassed(origin: Origin, no_proxy: str) -> bool:
 
 
 def _covers(entry: str, origin: Origin) -> bool:
-    """Does this entry of NO_PROXY name `origin`? `*`, a host or domain, an address or network, with a port."""
+    """Does this entry of NO_PROXY name `origin`: `*`, a host, domain, address or network, maybe a port."""
     if not entry:
         return False
     if entry == "*":

@@ -50,12 +50,17 @@ class Background(Generic[T]):
             raise self._error
         return self._value  # type: ignore[return-value]  # set before `_finished`, and T may include None
 
+    def forget(self) -> None:
+        """Lets go of what `work` returned: for a value whose destructor is to run in the calling thread."""
+        self._value = None
+
     def _run(self) -> None:
         try:
             self._value = self._work()
         except BaseException as error:  # the waiter raises it in its own task
             self._error = error
         with self._lock:
+            del self._work  # what it holds is not kept alive by whoever keeps the result
             self._finished = True
             waiting, self._waiting = self._waiting, []
         for wake in waiting:
