@@ -23,7 +23,7 @@ Job = tuple[Alternative, ...]
 Work = tuple[tuple[str, ...], tuple[str, ...], tuple[Job, ...], float]
 
 # The parent kills at the bound; this much later the kernel does, should the parent be gone.
-_GRACE_S: Final = 0.25
+GRACE_S: Final = 0.25
 _START_S: Final = 10.0
 LENGTH_BYTES: Final = 8
 
@@ -46,7 +46,7 @@ def main(engine_path: str, extension: str) -> None:
         line = source.readline()
         if not line:
             return
-        signal.setitimer(signal.ITIMER_REAL, work[3] + _GRACE_S)
+        signal.setitimer(signal.ITIMER_REAL, work[3] + GRACE_S)
         try:
             _say(str(searches.first_of(work[2][int(line)])))
         except engine.Refused:

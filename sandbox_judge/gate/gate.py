@@ -25,6 +25,9 @@ _TURN_S: Final = 0.01
 # For all gates together: shares of the time that is left, and what they get at least, in seconds.
 _HERE: Final = (0.1, 1.0)
 _ELSEWHERE: Final = (0.2, 2.0)
+# For naming the nearest miss of one gate, and of all.
+_ONE_REASON_S: Final = 0.1
+_REASONS_S: Final = 2.0
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -98,6 +101,7 @@ class _Run:
         self._outcomes: list[GateOutcome | None] = [None] * len(gates)
         self._asides: list[tuple[CompiledGate, tuple[Aside, ...]]] = []
         self._turn_ends = time.monotonic() + _TURN_S
+        self._reasons_left_s = _REASONS_S
 
     async def here(self) -> None:
         """Decide all that can be decided in this process."""
@@ -177,7 +181,13 @@ class _Run:
         self._settle(gate, Applies(Match(entry, kind, fields or None)))
 
     def _miss(self, gate: CompiledGate) -> None:
-        self._settle(gate, Missed(nearest_miss(gate, self._table) if self._explain else None))
+        if not self._explain:
+            self._settle(gate, Missed())
+            return
+        began = time.monotonic()
+        nearest = nearest_miss(gate, self._table, within_s=min(_ONE_REASON_S, self._reasons_left_s))
+        self._reasons_left_s -= time.monotonic() - began
+        self._settle(gate, Missed(nearest))
 
     def _settle(self, gate: CompiledGate, outcome: GateOutcome) -> None:
         for number in self._numbers[gate.key]:

@@ -9,17 +9,16 @@ from sandbox_judge.gate.scan import STEP
 from sandbox_judge.gate.table import Column, Table
 from sandbox_judge.terminal import escaped
 
-_BOUND_S: Final = 0.1
 _SHOWN: Final = 80
 
 
-def nearest_miss(gate: CompiledGate, table: Table) -> str:
+def nearest_miss(gate: CompiledGate, table: Table, *, within_s: float = 0.1) -> str:
     """One line about the entry of `on` and the event of which most fields held, escaped and short.
 
-    Looks for a tenth of a second at most, and does not search long texts again: the gate's own answer said
-    that they do not match.
+    Stops looking after `within_s`, with one event seen at least, and does not search long texts again: the
+    gate's own answer said that they do not match.
     """
-    ends = time.monotonic() + _BOUND_S
+    ends = time.monotonic() + within_s
     best: tuple[int, str] | None = None
     for matcher in gate.matchers:
         events = table.events(matcher.event)

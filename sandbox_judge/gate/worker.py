@@ -49,6 +49,15 @@ class _Ended(Exception):
     """The child's output ended: it was killed, or could not start."""
 
 
+def child_command(extension: str) -> list[str]:
+    """The isolated interpreter with the child's script: nothing of the environment changes what it runs."""
+    return [sys.executable, "-I", "-S", "-B", _CHILD, _ENGINE, extension]
+
+
+def child_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _LOADER if name in os.environ}
+
+
 async def run_jobs(
     work: Work, *, deadline: float, total_s: float, settled: Callable[[int, Answer], None]
 ) -> None:
@@ -133,13 +142,13 @@ async def _asked(running: "_Child", job: int, until: float, bound_s: float) -> A
 class _Child:
     def __init__(self, extension: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", _CHILD, _ENGINE, extension],
+            child_command(extension),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
             cwd="/",
-            env={k: os.environ[k] for k in _LOADER if k in os.environ},
+            env=child_environment(),
             start_new_session=True,
             close_fds=True,
         )
