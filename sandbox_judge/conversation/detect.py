@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.adapter import Adapter, Archive
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.formats import anthropic_messages, canonical, openai_chat
+from sandbox_judge.conversation.formats import anthropic_messages, canonical, claude_code, openai_chat
 from sandbox_judge.errors import InputError
 
 ADAPTERS: Final[tuple[Adapter, ...]] = (
     canonical,
+    claude_code,
     anthropic_messages,
     openai_chat,
 )

@@ -128,12 +128,13 @@ def _header(conversation: Conversation, include_reasoning: bool) -> tuple[str, s
 
 
 def _is_reply(entry: Entry) -> bool:
-    """Did the assistant say something to the user here? Reasoning and tool calls are not said to anyone."""
+    """Did the assistant say something to the user here? Reasoning, calls and marks are not said to anyone."""
     return (
         isinstance(entry, Message)
         and entry.role == "assistant"
         and any(
-            not isinstance(p, Reasoning) and (not isinstance(p, Text) or p.text.strip()) for p in entry.parts
+            isinstance(part, Refusal | Media) or (isinstance(part, Text) and bool(part.text.strip()))
+            for part in entry.parts
         )
     )
 
