@@ -119,7 +119,11 @@ def _compiled_field(path: str, target: Any) -> CompiledField:
 
 
 def _key(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=repr)
+    try:
+        return json.dumps(value, sort_keys=True, default=repr)
+    except (ValueError, RecursionError):
+        # Numbers or nesting beyond what can be written: equal to itself alone.
+        return f"unwritable {id(value)}"
 
 
 def cell_of(values: Sequence[Any]) -> Cell:

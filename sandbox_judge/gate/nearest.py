@@ -69,7 +69,10 @@ def _wanted(field: CompiledField) -> str:
 def _json(value: Any) -> str:
     if isinstance(value, str):
         value = value[: 2 * _SHOWN]
-    return json.dumps(value, ensure_ascii=False, default=repr)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    except (ValueError, RecursionError):
+        return "a value too large to be shown"
 
 
 def _short(text: str) -> str:

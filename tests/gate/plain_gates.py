@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from sandbox_judge.gate.match import CompiledGate, compile_gate
 from sandbox_judge.recipe.judge import EventKind, Matcher
 
@@ -24,11 +22,6 @@ class Plain:
 
     def __repr__(self) -> str:
         return f"Plain({self.kind}, {self.entry}, {self.fields!r})"
-
-
-@pytest.fixture
-def event() -> type[Plain]:
-    return Plain
 
 
 def gate_of(*entries: tuple[EventKind, dict[str, Any] | None]) -> CompiledGate:
