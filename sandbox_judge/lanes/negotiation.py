@@ -21,8 +21,11 @@ PARAMETERS: Final = ("temperature", *_TOKEN_NAMES, "reasoning_effort", "output_m
 # OpenAI's reasoning models take `max_completion_tokens` only, and no temperature but 1. Their chat variants
 # (gpt-5-chat-latest) are ordinary models.
 _REASONING: Final = re.compile(r"(?:o[1-9]\d?|gpt-(?:[5-9]|[1-9]\d)|codex)(?![a-z0-9])(?!.*-chat)")
+# As OpenAI, Anthropic, Google and the common servers call it.
 _ABOUT_OUTPUT: Final = re.compile(
-    r"response_format|json_schema|json_object|json mode|structured[ _]outputs?|guided_json|grammar", re.I
+    r"response_format|json_schema|json_object|json mode|structured[ _]outputs?|guided_json|grammar"
+    r"|output_(?:format|config)|response_?(?:json_?)?schema|response_?mime_?type",
+    re.I,
 )
 _NO_SUCH: Final = re.compile(
     r"unsupported_parameter|unknown_parameter|unsupported parameter|unrecognized"

@@ -31,6 +31,11 @@ def read_reply(body: bytes, wire: Wire, *, secrets: tuple[str | None, ...], now:
         value = decoded(body)
     except ValueError as error:
         raise ModelFailure("provider_error", f"HTTP 200 with {_look(body)} instead of JSON") from error
+    return reply_of(value, wire, secrets=secrets, now=now)
+
+
+def reply_of(value: Any, wire: Wire, *, secrets: tuple[str | None, ...], now: float) -> Reply:
+    """The same from the decoded body."""
     if not isinstance(value, dict):
         raise ModelFailure("provider_error", "HTTP 200 with JSON that is no chat completion")
     choices = value.get("choices")

@@ -8,13 +8,27 @@ the host's leaks into what runs there.
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 
 T = TypeVar("T")
+
+
+def current_loop() -> anyio.lowlevel.EventLoopToken:
+    """The loop that this task runs on, for `call_soon` from another thread."""
+    return anyio.lowlevel.current_token()
+
+
+def call_soon(loop: anyio.lowlevel.EventLoopToken, callback: Callable[[], object]) -> None:
+    """Has `loop` call `callback` soon, from any thread, without waiting for it (anyio's own way back waits).
+
+    Where the loop is over there is nobody left to tell, and nothing happens."""
+    native: Any = loop.native_token  # asyncio's loop, or trio's token
+    post = getattr(native, "call_soon_threadsafe", None) or native.run_sync_soon
+    with contextlib.suppress(RuntimeError):  # asyncio's for a closed loop; trio's RunFinishedError is one too
+        post(callback)
 
 
 class Background(Generic[T]):
@@ -36,10 +50,10 @@ class Background(Generic[T]):
     async def result(self) -> T:
         """What `work` returned, or raises what it raised. Cancelled waits leave the thread to itself."""
         woken = anyio.Event()
-        token = anyio.lowlevel.current_token()
+        here = current_loop()
 
         def wake() -> None:
-            anyio.from_thread.run_sync(woken.set, token=token)
+            call_soon(here, woken.set)
 
         with self._lock:
             if not self._finished:
@@ -64,9 +78,7 @@ class Background(Generic[T]):
             self._finished = True
             waiting, self._waiting = self._waiting, []
         for wake in waiting:
-            # The waiter's loop may be over: nobody is left to tell.
-            with contextlib.suppress(Exception):
-                wake()
+            wake()
 
 
 async def in_daemon_thread(work: Callable[[], T], *, name: str) -> T:
