@@ -1,6 +1,5 @@
 """Intervals, tests and agreement, against scipy and scikit-learn where those are installed."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

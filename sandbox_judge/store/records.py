@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from sandbox_judge.canonical import canonical_json
+from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.nulls import ERROR_TYPES
 from sandbox_judge.store.event import (
     ConversationRecord,
@@ -271,6 +272,10 @@ def _outcome(
     event: Event, line: bytes, body: str, ack: str, received: int, aside: Callable[[str, str], Quarantined]
 ) -> Incoming:
     if isinstance(event, ConversationRecord):
+        try:
+            msgspec.json.decode(event.conversation, type=Conversation)
+        except (msgspec.DecodeError, RecursionError) as err:
+            return aside("invalid", f"the conversation: {err}")
         return KeptConversation(ack=ack, sequence_hash=event.sequence_hash, body=bytes(event.conversation))
     if isinstance(event, LedgerEvent):
         if event.dry_run:

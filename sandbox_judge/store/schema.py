@@ -9,6 +9,7 @@ transaction. Everything but `standing` is immutable: triggers refuse updates, an
 from typing import Final
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     Column,
     Double,
@@ -21,8 +22,12 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.types import TypeEngine
 
 metadata: Final = MetaData()
+
+# SQLite has one kind of real number, and calls it so.
+_REAL: Final[TypeEngine[float]] = Double().with_variant(REAL(), "sqlite")
 
 # Identity of every judgement and ledger: an event id is taken once.
 event_key: Final = Table(
@@ -73,7 +78,7 @@ series: Final = Table(
     Column("endpoint", Text),
     Column("output_mode", Text),
     Column("dropped", Text),
-    Column("sample_rate", Double),
+    Column("sample_rate", _REAL),
     Column("calibration", Text),
     UniqueConstraint("digest", name="series_digest"),
     Index("series_judge", "judge_id"),
@@ -95,7 +100,7 @@ judgement: Final = Table(
     Column("sequence_hash", Text),
     Column("said_at", BigInteger, nullable=False),
     Column("received_at", BigInteger, nullable=False),
-    Column("duration_ms", Double),
+    Column("duration_ms", _REAL),
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("at", "event_id", name="judgement_pk"),
     Index("judgement_series", "series_id", "at", "event_id"),
