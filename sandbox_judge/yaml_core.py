@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from sandbox_judge.yaml_scalars import is_recipe_null, resolve_core, resolve_recipe
+from sandbox_judge.yaml_strict import LINE_BREAK, check_end, check_gap, check_scalar
 from sandbox_judge.yaml_tree import (
     DEFAULT_BOUNDS,
     UNRESOLVED,
@@ -42,7 +43,9 @@ class _Frame(msgspec.Struct):
     anchor: str | None
     started: int
     deepest: int
+    in_flow: bool
     key: Scalar | None = None
+    key_is_sound: bool = True
 
 
 class _Anchored(msgspec.Struct, frozen=True):
@@ -63,12 +66,12 @@ _CORE_TAGS: Final = {
     "!": "!",
     **{f"tag:yaml.org,2002:{name}": name for name in ("str", "null", "bool", "int", "float", "seq", "map")},
 }
-_LINE_BREAK: Final = re.compile("\r\n|\r|\n")
+_UNKNOWN_TAG: Final = "unknown"
 
 
 def _position(text: str, index: int) -> tuple[int, int]:
     line, start = 1, 0
-    for found in _LINE_BREAK.finditer(text, 0, index):
+    for found in LINE_BREAK.finditer(text, 0, index):
         line, start = line + 1, found.end()
     return line, index - start + 1
 
@@ -106,6 +109,9 @@ class _Composer:
     """One reading of one text: events in, a tree and faults out."""
 
     def __init__(self, resolver: Resolver, bounds: Bounds) -> None:
+        self.text = ""
+        # How far the nodes so far reach: what lies between two of them is looked at too.
+        self.read_to = 0
         self.resolver = resolver
         self.bounds = bounds
         self.faults: list[Fault] = []
@@ -127,6 +133,7 @@ class _Composer:
 
     def run(self, text: str) -> bool:
         """Read all of `text`; whether it was whole. Faults are collected."""
+        self.text = text
         parser = _EventLoader(text)
         handlers = self.handlers
         try:
@@ -168,6 +175,9 @@ class _Composer:
             self.fail(
                 f"more than {self.bounds.nodes:,} values (an alias counts as what it stands for)", event
             )
+        if self.frames and self.frames[-1].in_flow:
+            check_gap(self.text, self.read_to, event.start_mark)
+        self.read_to = event.end_mark.index
 
     def tag(self, event: Any, allowed: tuple[str, ...]) -> str | None:
         if event.tag is None:
@@ -176,7 +186,7 @@ class _Composer:
         if name not in allowed:
             mark = event.start_mark
             self.fault(f"the tag {event.tag!r} is not known here", mark.line + 1, mark.column + 1)
-            return "str"
+            return _UNKNOWN_TAG
         return name
 
     def scalar(self, event: Any) -> None:
@@ -187,13 +197,24 @@ class _Composer:
         tag = None if event.tag is None else self.tag(event, ("!", "str", "null", "bool", "int", "float"))
         value: Any = text
         frame = self.frames[-1] if self.frames else None
+        if not plain or text == "-":
+            check_scalar(
+                self.text,
+                event,
+                frame.node.column if frame else 0,
+                is_value=frame is not None and frame.key is not None,
+                in_flow=frame is not None and frame.in_flow,
+            )
         if frame is None or frame.key is not None or type(frame.node) is SequenceNode:
-            try:
-                value = self.resolver(text, plain, tag)
-            except ValueError as error:
-                self.fault(str(error), line, column)
-                value = UNRESOLVED
+            value = UNRESOLVED if tag is _UNKNOWN_TAG else self.resolved(text, plain, tag, line, column)
         self.placed(Scalar(text, value, plain, tag, line, column), event.anchor)
+
+    def resolved(self, text: str, plain: bool, tag: str | None, line: int, column: int) -> Any:
+        try:
+            return self.resolver(text, plain, tag)
+        except ValueError as error:
+            self.fault(str(error), line, column)
+            return UNRESOLVED
 
     def open(self, event: Any) -> None:
         self.counted(event)
@@ -214,10 +235,15 @@ class _Composer:
             self.anchors[event.anchor] = _Anchored(None)
         if not self.frames:
             self.root = node
-        self.frames.append(_Frame(node, event.anchor, self.nodes, len(self.frames) + 1))
+        in_flow = bool(event.flow_style)
+        self.frames.append(_Frame(node, event.anchor, self.nodes, len(self.frames) + 1, in_flow))
 
     def close(self, event: Any) -> None:
         frame = self.frames.pop()
+        if frame.in_flow:
+            check_gap(self.text, self.read_to, event.start_mark)
+            check_end(self.text, event.end_mark)
+            self.read_to = event.end_mark.index
         if frame.anchor is not None:
             levels = frame.deepest - len(self.frames)
             self.anchors[frame.anchor] = _Anchored(frame.node, self.nodes - frame.started + 1, levels)
@@ -260,23 +286,28 @@ class _Composer:
         elif frame.key is None:
             assert isinstance(node, Scalar)
             frame.key = node
-            self.key(frame.node, node)
+            frame.key_is_sound = self.key(frame.node, node)
         else:
-            frame.node.pairs.setdefault(frame.key.text, (frame.key, node))
+            if frame.key_is_sound:
+                frame.node.pairs[frame.key.text] = (frame.key, node)
             frame.key = None
 
-    def key(self, mapping: MappingNode, key: Scalar) -> None:
-        """Report a key that may not be one. It is read on, so that the other faults are found too."""
+    def key(self, mapping: MappingNode, key: Scalar) -> bool:
+        """Whether `key` may be one. One that may not is left out and read past, for the other faults' sake."""
         first = mapping.pairs.get(key.text)
         if first is not None:
             line = first[0].line
             self.fault(f"the key {key.text!r} stands twice (first in line {line})", key.line, key.column)
+            mapping.repeated.append(key.text)
         elif key.text == "<<" and key.plain and key.tag is None:
             self.fault("merge keys are not read: write the values out", key.line, key.column)
         elif key.tag in ("null", "bool", "int", "float") or (
             key.plain and key.tag is None and is_recipe_null(key.text)
         ):
             self.fault("a key must be text: put it in quotes", key.line, key.column)
+        else:
+            return True
+        return False
 
 
 def read_document(

@@ -52,11 +52,17 @@ class SequenceNode(msgspec.Struct, frozen=True):
 
 
 class MappingNode(msgspec.Struct, frozen=True):
-    """Key and value nodes by the key's text, in order; of a key that stands twice the first."""
+    """Key and value nodes by the key's text, in order; of a key in `repeated` the first. What is no key, as a
+    fault says, is left out."""
 
     pairs: "dict[str, tuple[Scalar, Node]]"
     line: int
     column: int
+    repeated: list[str] = []
+
+    def get(self, name: str) -> "Node | None":
+        pair = self.pairs.get(name)
+        return None if pair is None else pair[1]
 
 
 Node = Scalar | SequenceNode | MappingNode

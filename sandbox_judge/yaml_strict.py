@@ -1,0 +1,78 @@
+"""What libyaml takes although YAML 1.2 does not, told from a parser's events and the text. A leaf.
+
+Found by comparing with the recipe format's own checker on mutated files: without this we would read files
+that it refuses.
+"""
+
+import re
+from typing import Any, Final
+
+from sandbox_judge.yaml_tree import YamlError
+
+LINE_BREAK: Final = re.compile("\r\n|\r|\n")
+# A block scalar's properties and header, and a comment that touches it.
+_BLOCK_HEADER: Final = re.compile(r"(?:[&!]\S*\s+)*(?P<sign>[|>])[0-9+-]*(?P<comment>#?)")
+# What may stand between two nodes of a flow collection: a comment needs a blank before it.
+_GAP: Final = re.compile(r"[^#]*(?:(?<![^ \t\r\n])#[^\r\n]*[^#]*)*")
+_COMMENT: Final = re.compile(r"#[^\r\n]*")
+_TAB_AFTER_KEY: Final = re.compile(r"\? *\t")
+
+
+def _error(message: str, mark: Any) -> YamlError:
+    return YamlError(message, mark.line + 1, mark.column + 1)
+
+
+def check_scalar(text: str, event: Any, parent_column: int, *, is_value: bool, in_flow: bool) -> None:
+    """Raises YamlError for a scalar whose form is libyaml's alone. `parent_column` counts from 1, 0 for none."""
+    if not event.style:
+        if event.value == "-":
+            raise _error("a lone '-' is no value: put it in quotes", event.start_mark)
+    elif event.style in "|>":
+        _check_header(text, event.start_mark, parent_column)
+    else:
+        check_end(text, event.end_mark)
+        if event.start_mark.line != event.end_mark.line and parent_column and not in_flow:
+            _check_lines(text, event, parent_column + is_value)
+
+
+def check_end(text: str, end: Any) -> None:
+    """Raises YamlError for a comment that touches the end of a quoted text or of a flow collection."""
+    if text[end.index : end.index + 1] == "#":
+        raise _error("a comment starts with a blank and '#'", end)
+
+
+def check_gap(text: str, read_to: int, start: Any) -> None:
+    """Raises YamlError for what libyaml takes between the nodes of a flow collection."""
+    gap = text[read_to : start.index]
+    if gap[-1:] == "?":
+        raise _error("a '?' here needs a blank after it, or quotes around the text", start)
+    if "#" in gap:
+        sound = _GAP.match(text, read_to, start.index)
+        if sound is None or sound.end() != start.index:
+            raise _error("a comment before this starts without a blank", start)
+    if "?" in gap and _TAB_AFTER_KEY.search(_COMMENT.sub("", gap)):
+        raise _error("a tab may not follow a '?': use a blank", start)
+
+
+def _check_header(text: str, mark: Any, parent_column: int) -> None:
+    header = _BLOCK_HEADER.match(text, mark.index)
+    if header is None:
+        return
+    if header["comment"]:
+        raise _error("a comment starts with a blank and '#'", mark)
+    at = header.start("sign")
+    broken = max(text.rfind("\n", mark.index, at), text.rfind("\r", mark.index, at))
+    column = at - broken if broken >= 0 else at - mark.index + mark.column + 1
+    if column <= parent_column:
+        raise _error("a block text starts further right than what it belongs to", mark)
+
+
+def _check_lines(text: str, event: Any, least: int) -> None:
+    """A quoted text of several lines in a block is indented by more than what it belongs to."""
+    start, end = event.start_mark, event.end_mark
+    lines = LINE_BREAK.split(text[start.index : end.index])
+    for number, line in enumerate(lines[1:], start.line + 2):
+        content = line.lstrip(" \t")
+        spaces = len(line) - len(line.lstrip(" "))
+        if content and content != event.style and spaces < least:
+            raise YamlError(f"this goes on a quoted text: indent it by {least} spaces", number, spaces + 1)
