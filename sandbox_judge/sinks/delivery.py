@@ -19,7 +19,7 @@ from sandbox_judge.sinks.spool_file import SpoolFile
 from sandbox_judge.terminal import escaped
 
 _LEFTOVER_FILES: Final = 64
-_LEFTOVER_BYTES: Final = 16 * 1024 * 1024
+_LEFTOVER_BYTES: Final = 8 * 1024 * 1024
 
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +75,8 @@ class Delivery:
     async def finish(self, *, deadline: float | None = None) -> DeliveryReport:
         """Waits for the sinks, until `deadline` (or the delivery's own, whichever is earlier) at most, and
         tells the outcome. The same report again when called again."""
-        self._finishing = True
         if self._report is None:
+            self._finishing = True
             until = self._deadline if deadline is None else min(deadline, self._deadline)
             with anyio.CancelScope(shield=True):
                 for box in self._boxes:
@@ -87,37 +87,30 @@ class Delivery:
         return self._report
 
     def prepare(self) -> None:
-        """Holds that the spool's directory is ours. Raises TrustError; a full disk is told at the end."""
+        """Holds that the spool's directory is ours, and gives the sinks what earlier runs left there, behind
+        this run's own events. Raises TrustError; a full disk is told at the end."""
         if self._spool is not None:
             try:
                 self._spool.prepare()
+                self._resume(self._spool)
             except DeliveryError as error:
                 self._fault(error)
 
-    async def resume(self) -> None:
-        """Gives the sinks what earlier runs left in the spool, oldest first, behind this run's own events."""
-        if self._spool is None:
-            return
+    def _resume(self, spool: Spool) -> None:
+        """Oldest first, a bounded amount: a long outage is for `flush`, and for the runs that follow."""
         boxes = {box.sink.name: box for box in self._boxes}
         size = 0
-        try:
-            for file in self._spool.leftovers():
-                if self._finishing:
-                    file.close()
-                    return
-                parcels = leftover_parcels(file, boxes, own=False)
-                if not parcels:
-                    file.close()
-                    continue
-                self._adopted.append(file)
-                for name, parcel in parcels:
-                    boxes[name].put(parcel)
-                    size += len(parcel.line.data)
-                if len(self._adopted) >= _LEFTOVER_FILES or size > _LEFTOVER_BYTES:
-                    return
-                await anyio.lowlevel.checkpoint()
-        except DeliveryError as error:
-            self._fault(error)
+        for file in spool.leftovers():
+            parcels = leftover_parcels(file, boxes, own=False)
+            if not parcels:
+                file.close()
+                continue
+            self._adopted.append(file)
+            for name, parcel in parcels:
+                boxes[name].put(parcel)
+                size += len(parcel.line.data)
+            if len(self._adopted) >= _LEFTOVER_FILES or size > _LEFTOVER_BYTES:
+                return
 
     @property
     def boxes(self) -> Sequence[Outbox]:
@@ -187,7 +180,6 @@ async def delivering(
         async with anyio.create_task_group() as tasks:
             for box in delivery.boxes:
                 tasks.start_soon(box.run)
-            tasks.start_soon(delivery.resume)
             until = deadline
             try:
                 yield delivery
