@@ -9,10 +9,11 @@ ERROR_CHARS: Final = 500
 
 
 def cut(text: str, limit: int) -> str:
-    """`text` in at most `limit` characters; what was cut off the end is told in its place."""
+    """`text` in at most `limit` characters; how much was cut off the end is told in its place."""
     if len(text) <= limit:
         return text
-    # The mark's own length depends on the number it shows; a second look settles it.
-    mark = f" … [{len(text) - limit} characters cut]"
-    mark = f" … [{len(text) - limit + len(mark)} characters cut]"
-    return text[: max(0, limit - len(mark))] + mark[:limit]
+    # The mark takes room itself and grows with the number that it shows: each look can only add a digit.
+    gone = len(text) - limit
+    while len(text) - gone + len(mark := f" … [{gone} characters cut]") > limit:
+        gone = len(text) - limit + len(mark)
+    return (text[: len(text) - gone] if gone <= len(text) else "") + mark[:limit]
