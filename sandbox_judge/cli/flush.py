@@ -13,6 +13,7 @@ from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.flush import FlushReport, flush
 from sandbox_judge.sinks.open import open_sinks
 from sandbox_judge.sinks.spool import Spool
+from sandbox_judge.terminal import escaped
 
 _BUDGET: Final = "30s"
 
@@ -68,11 +69,14 @@ async def _flushed(spool: Spool, only: list[Sink], env: Surface, budget_s: float
 def _show(report: FlushReport, env: Surface) -> None:
     for message in report.messages:
         env.err(message)
-    for name, count in sorted(report.delivered.items()):
-        env.out(f"delivered {count} to {name}")
-    for name, count in sorted(report.waiting.items()):
-        env.out(f"waiting {count} for {name}")
-    for name, count in sorted(report.other.items()):
-        env.out(f"not asked for {count} for {name}")
-    if not report.delivered and not report.waiting and not report.other:
+    told = 0
+    for what, counts in (
+        ("delivered {} to {}", report.delivered),
+        ("waiting {} for {}", report.waiting),
+        ("not asked for {} for {}", report.other),
+    ):
+        for name, count in sorted(counts.items()):
+            env.out(what.format(count, escaped(name)))
+            told += 1
+    if not told:
         env.out("nothing to deliver")

@@ -143,21 +143,9 @@ async def test_a_full_disk_is_told_and_the_event_is_sent_all_the_same(event, spo
 async def test_a_spool_that_cannot_be_made_is_told_once(event, tmp_path):
     (tmp_path / "file").touch()
     sink = Scripted(spooled=True)
-    with Spool_closed(Spool(tmp_path / "file" / "spool")) as spool:
-        report = await delivered([sink], [event(1), event(2)], spool=spool)
+    report = await delivered([sink], [event(1), event(2)], spool=Spool(tmp_path / "file" / "spool"))
     assert sink.got == ["1", "2"]
     assert len(report.messages) == 1
-
-
-class Spool_closed:
-    def __init__(self, spool):
-        self.spool = spool
-
-    def __enter__(self):
-        return self.spool
-
-    def __exit__(self, *_):
-        self.spool.close()
 
 
 async def test_a_spool_that_others_can_write_stops_the_run_before_it_starts(spool):
