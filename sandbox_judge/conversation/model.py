@@ -2,6 +2,7 @@
 
 Frozen values only. `msgspec` writes them as the JSON of the specification and reads that JSON back; keys
 without a value are left out, but for `args` of a call and `call` of a result, whose null has a meaning.
+Values of JSON have no cycles, so `gc=False` keeps a million of them out of the collector's way.
 """
 
 from typing import Any, Final, Literal
@@ -22,6 +23,7 @@ class Text(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="text",
     tag_field="type",
 ):
@@ -34,6 +36,7 @@ class Reasoning(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="reasoning",
     tag_field="type",
 ):
@@ -46,6 +49,7 @@ class Refusal(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="refusal",
     tag_field="type",
 ):
@@ -58,6 +62,7 @@ class Media(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="media",
     tag_field="type",
 ):
@@ -75,6 +80,7 @@ class Unknown(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="unknown",
     tag_field="type",
 ):
@@ -93,6 +99,7 @@ class Message(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="message",
     tag_field="kind",
 ):
@@ -110,6 +117,7 @@ class ToolCall(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="tool_call",
     tag_field="kind",
 ):
@@ -130,6 +138,7 @@ class ToolResult(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="tool_result",
     tag_field="kind",
 ):
@@ -150,6 +159,7 @@ class Feedback(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
+    gc=False,
     tag="feedback",
     tag_field="kind",
 ):

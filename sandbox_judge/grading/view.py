@@ -8,7 +8,7 @@ conversations give equal texts, hence equal hashes and equal prompts. Pure.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -42,6 +42,9 @@ _BREAKS: Final = frozenset("\r\v\f\x85\u2028\u2029")
 _HOSTILE: Final = re.compile(
     "\r\n|[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\ud800-\udfff]"
 )
+_CHUNK: Final = 500
+# Characters that are encoded at a time for the hash.
+_HASHED: Final = 1 << 20
 _PLAIN_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 
 
@@ -64,36 +67,39 @@ def build_view(
     conversation: Conversation, *, allowance: int = ALLOWANCE, include_reasoning: bool = False
 ) -> View:
     """The view of `conversation`, of at most `allowance` characters unless what must not be cut is longer."""
-    text, left_out = _text(conversation, allowance, include_reasoning)
+    status, remarks = _header(conversation, include_reasoning)
+    answered = {e.call for e in conversation.entries if isinstance(e, ToolResult) and e.call is not None}
+    total = len(status) + len(_LEFT_OUT) + _COUNT_ROOM + len(remarks)
+    lines: list[str] = []
+    for entry in conversation.entries:
+        line = f"{_head(entry, answered)}{_content(entry, include_reasoning)}"
+        total += len(line) + 1
+        if total <= allowance:
+            lines.append(line)
+    cut: dict[int, str] = {}
+    left_out = 0
+    if total > allowance:
+        # Made anew, with what was cut, so that a long conversation is not held as lines too.
+        lines = []
+        cut, left_out = _cut(conversation.entries, total - allowance, include_reasoning)
+    header = f"{status}, {left_out:,}{_LEFT_OUT}{remarks}"
+    if total > allowance:
+        text = "\n".join([header, *_chunks(conversation.entries, cut, answered, include_reasoning)])
+    else:
+        text = "\n".join([header, *lines])
     return View(
         text=text,
         entries=len(conversation.entries),
         left_out_chars=left_out,
-        sequence_hash=f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
+        sequence_hash=_hash(text),
         overflow=len(text) > allowance,
     )
 
 
-def _text(conversation: Conversation, allowance: int, include_reasoning: bool) -> tuple[str, int]:
-    answered = {e.call for e in conversation.entries if isinstance(e, ToolResult) and e.call is not None}
-    status, remarks = _header(conversation, include_reasoning)
-    lines = [""]
-    total = len(status) + len(remarks) + len(_LEFT_OUT) + _COUNT_ROOM
-    for entry in conversation.entries:
-        line = f"{_head(entry, answered)}{_content(entry, include_reasoning)}"
-        total += len(line) + 1
-        lines.append(line)
-    left_out = 0
-    if total > allowance:
-        left_out = _shorten(conversation.entries, lines, total - allowance, answered, include_reasoning)
-    lines[0] = f"{status}, {left_out:,}{_LEFT_OUT}{remarks}"
-    return "\n".join(lines), left_out
-
-
-def _shorten(
-    entries: Sequence[Entry], lines: list[str], excess: int, answered: set[int], include_reasoning: bool
-) -> int:
-    """Cut tool results, then arguments, then system text in `lines`; the number of characters left out."""
+def _cut(entries: Sequence[Entry], excess: int, include_reasoning: bool) -> tuple[dict[int, str], int]:
+    """What tool results, then arguments, then system texts say once they are cut to save `excess` characters,
+    by entry number; and how many characters were left out."""
+    cut: dict[int, str] = {}
     left_out = 0
     for kind in (ToolResult, ToolCall, Message):
         if excess <= 0:
@@ -103,10 +109,29 @@ def _shorten(
         after, count = shortened(before, excess)
         for entry, old, new in zip(chosen, before, after, strict=True):
             if new is not old:
-                lines[entry.n] = f"{_head(entry, answered)}{new}"
+                cut[entry.n] = new
                 excess -= len(old) - len(new)
         left_out += count
-    return left_out
+    return cut, left_out
+
+
+def _chunks(
+    entries: Sequence[Entry], cut: Mapping[int, str], answered: set[int], include_reasoning: bool
+) -> Iterator[str]:
+    """The entries' text, some hundreds of entries at a time: each text has a cost of its own in memory."""
+    for start in range(0, len(entries), _CHUNK):
+        lines = []
+        for entry in entries[start : start + _CHUNK]:
+            content = cut[entry.n] if entry.n in cut else _content(entry, include_reasoning)
+            lines.append(f"{_head(entry, answered)}{content}")
+        yield "\n".join(lines)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, len(text), _HASHED):
+        digest.update(text[start : start + _HASHED].encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _header(conversation: Conversation, include_reasoning: bool) -> tuple[str, str]:
