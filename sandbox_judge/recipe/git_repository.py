@@ -13,7 +13,13 @@ import msgspec
 from sandbox_judge.errors import RecipeError
 
 _SMALL: Final = 4_096
-_TOO_OLD: Final = ("unknown option", "usage: git", "unknown repository extension", "unknown ref storage")
+_TOO_OLD: Final = (
+    "unknown option",
+    "usage: git",
+    "unknown repository extension",
+    "unknown ref storage",
+    "git repo version",
+)
 
 
 class Repository(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +92,9 @@ def missing_object(repository: Repository, kind: str, object_id: str, complaint:
     ):
         what = f"{kind} {object_id} is corrupt in the repository"
         remedy = "See what `git fsck` says there, and clone the recipe again."
-    elif "promisor" in complaint or (kind != "commit" and _is_partial(common)):
+    elif _says(complaint, "promisor", "lazy fetch", "not allowed") or (
+        kind != "commit" and _is_partial(common)
+    ):
         what += ": it is a partial clone that has not fetched it, and judging never fetches"
         remedy = (
             "Clone the recipe without --filter, or run `git fetch --refetch --no-filter` there beforehand."

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from sandbox_judge.errors import RecipeError
@@ -89,6 +90,8 @@ async def leashed(work: Callable[[Leash], T], *, deadline: float | None) -> T:
         with anyio.CancelScope(shield=True):
             outcome.append(await _in_own_thread(partial(_told, work, leash)))
         group.cancel_scope.cancel()
+    # A caller who was cancelled meanwhile is to hear of that, not of the git that was killed for it.
+    await anyio.lowlevel.checkpoint_if_cancelled()
     result = outcome[0]
     if isinstance(result, Exception):
         raise result
