@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from sandbox_judge.yaml_scalars import is_recipe_null, resolve_core, resolve_recipe
-from sandbox_judge.yaml_strict import LINE_BREAK, check_end, check_gap, check_scalar
+from sandbox_judge.yaml_strict import LINE_BREAK, check_end, check_gap, check_scalar, with_joined_escapes
 from sandbox_judge.yaml_tree import (
     DEFAULT_BOUNDS,
     UNRESOLVED,
@@ -56,6 +56,8 @@ class _Anchored(msgspec.Struct, frozen=True):
     levels: int = 0
 
 
+# Each costs one more reading.
+_MAX_REWRITES: Final = 50
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 # Not printable by YAML 1.2 (5.1), and four that are refused although printable: U+0085, U+2028 and U+2029
 # break lines for YAML 1.1 only, and a byte order mark is none inside a file.
@@ -112,6 +114,8 @@ class _Composer:
         self.text = ""
         # How far the nodes so far reach: what lies between two of them is looked at too.
         self.read_to = 0
+        # Where a quoted text starts that has an escape which libyaml does not take.
+        self.bad_escape: int | None = None
         self.resolver = resolver
         self.bounds = bounds
         self.faults: list[Fault] = []
@@ -151,6 +155,8 @@ class _Composer:
             what = ", ".join(part for part in (error.context, error.problem) if part)
             if "cannot start any token" in what and _is_tab(text, mark):
                 what = "a tab may not indent: use spaces"
+            if "Unicode character escape" in what and error.context_mark is not None:
+                self.bad_escape = error.context_mark.index
             self.fault(what, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
         except yaml.YAMLError as error:
             self.fault(str(error).splitlines()[0], 1, 1)
@@ -220,6 +226,8 @@ class _Composer:
         self.counted(event)
         if len(self.frames) >= self.bounds.depth:
             self.fail(f"nested deeper than {self.bounds.depth} levels", event)
+        if self.text[self.read_to - 1 : self.read_to] == "?":
+            self.read_to -= 1  # the mapping of one pair that `[? a]` stands for
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         node: SequenceNode | MappingNode
         if type(event) is yaml.SequenceStartEvent:
@@ -293,7 +301,7 @@ class _Composer:
             frame.key = None
 
     def key(self, mapping: MappingNode, key: Scalar) -> bool:
-        """Whether `key` may be one. One that may not is left out and read past, for the other faults' sake."""
+        """Whether `key` may be one. One that may not is left out, and the reading goes on for the others."""
         first = mapping.pairs.get(key.text)
         if first is not None:
             line = first[0].line
@@ -314,12 +322,19 @@ def read_document(
     data: bytes, *, resolver: Resolver = resolve_recipe, bounds: Bounds = DEFAULT_BOUNDS
 ) -> Document:
     """The tree of one YAML document, with every fault of it. Never raises for what `data` holds."""
-    composer = _Composer(resolver, bounds)
     try:
         text = _decoded(data, bounds)
     except YamlError as error:
         return Document(None, (Fault(error.message, error.line, error.column),), ended_early=True)
-    whole = composer.run(text)
+    for _ in range(_MAX_REWRITES):
+        composer = _Composer(resolver, bounds)
+        whole = composer.run(text)
+        if composer.bad_escape is None:
+            break
+        rewritten = with_joined_escapes(text, composer.bad_escape)
+        if rewritten == text:
+            break
+        text = rewritten
     return Document(composer.root, tuple(composer.faults), ended_early=not whole)
 
 

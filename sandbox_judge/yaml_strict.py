@@ -18,12 +18,37 @@ _COMMENT: Final = re.compile(r"#[^\r\n]*")
 _TAB_AFTER_KEY: Final = re.compile(r"\? *\t")
 
 
+# A double-quoted scalar, and in it the escapes: two that are halves of one character, or any other.
+_DOUBLE_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def _joined(match: re.Match[str]) -> str:
+    high, low = match.groups()
+    if high is None:
+        return match.group()
+    return f"\\U{0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00:08X}"
+
+
+def with_joined_escapes(text: str, start: int) -> str:
+    """`text` with the surrogate pairs of the double-quoted scalar at `start` written as one escape each.
+
+    JSON writes U+1F600 as two escapes, and YAML 1.2 means to take all JSON; libyaml does not take these.
+    """
+    scalar = _DOUBLE_QUOTED.match(text, start)
+    if scalar is None:
+        return text
+    return text[:start] + _ESCAPE.sub(_joined, scalar.group()) + text[scalar.end() :]
+
+
 def _error(message: str, mark: Any) -> YamlError:
     return YamlError(message, mark.line + 1, mark.column + 1)
 
 
 def check_scalar(text: str, event: Any, parent_column: int, *, is_value: bool, in_flow: bool) -> None:
-    """Raises YamlError for a scalar whose form is libyaml's alone. `parent_column` counts from 1, 0 for none."""
+    """Raises YamlError for a scalar whose form is libyaml's alone. `parent_column`: from 1, 0 for none."""
     if not event.style:
         if event.value == "-":
             raise _error("a lone '-' is no value: put it in quotes", event.start_mark)

@@ -27,6 +27,7 @@ LAYERS: list[list[str]] = [
         "sampling",
     ],
     [
+        "recipe.fields",
         "conversation.document",
         "settings",
         "recipe.git_process",
@@ -52,7 +53,14 @@ LAYERS: list[list[str]] = [
     ["conversation.formats.*", "gate.regex", "lanes.memory", "lanes.http", "sinks.spool"],
     ["gate.worker", "gate.match", "recipe.llm_fields", "recipe.gate_fields"],
     ["gate.table", "gate.probe"],
-    ["conversation.detect", "conversation.events", "recipe.judge_file", "recipe.lint", "recipe.template"],
+    [
+        "conversation.detect",
+        "conversation.events",
+        "recipe.judge_file",
+        "recipe.lint",
+        "recipe.rest",
+        "recipe.template",
+    ],
     ["conversation.read", "recipe.load", "recipe.schema", "gate.scan", "grading.view", "grading.planted"],
     [
         "lanes.openai_reply",
@@ -68,7 +76,8 @@ LAYERS: list[list[str]] = [
     ["judgement"],
     ["ledger"],
     ["event_schema"],
-    ["lanes.openai_wire", "lanes.litellm_lane", "lanes.local"],
+    ["lanes.openai_wire", "lanes.metered"],
+    ["lanes.litellm_lane", "lanes.local"],
     ["sinks.stdout", "sinks.file", "sinks.unix", "sinks.https", "sinks.otlp", "sinks.outbox"],
     ["settings_files", "access", "stdin"],
     ["lanes.choose", "sinks.open", "sinks.delivery", "sinks.flush"],

@@ -5,8 +5,8 @@ from typing import Final, cast
 
 from sandbox_judge.gate.language import GateSyntaxError, RegexLiteral, literal_of
 from sandbox_judge.recipe.diagnostics import Findings, clipped
+from sandbox_judge.recipe.fields import is_faulty, is_text, unknown_fields, value_at
 from sandbox_judge.recipe.judge import EventKind, Matcher
-from sandbox_judge.recipe.llm_fields import is_faulty, is_text, unknown_fields, value_at
 from sandbox_judge.yaml_tree import MappingNode, Node, Scalar, SequenceNode, value_of
 
 EVENTS: Final = ("message", "tool", "feedback")

@@ -9,9 +9,10 @@ import msgspec
 from sandbox_judge.canonical import sha256
 from sandbox_judge.gate.regex import compile_regex
 from sandbox_judge.recipe.diagnostics import Diagnostic, Findings, clipped, in_order
+from sandbox_judge.recipe.fields import is_faulty, is_text, unknown_fields, value_at
 from sandbox_judge.recipe.gate_fields import Compile, read_on
 from sandbox_judge.recipe.judge import Judge, Llm
-from sandbox_judge.recipe.llm_fields import is_faulty, is_text, read_llm, unknown_fields, value_at
+from sandbox_judge.recipe.llm_fields import read_llm
 from sandbox_judge.yaml_core import read_document
 from sandbox_judge.yaml_scalars import WHITE_SPACE
 from sandbox_judge.yaml_tree import Document, MappingNode, Node, Scalar, value_of
