@@ -67,35 +67,64 @@ def received(collector):
     return lines
 
 
+def die_at_every_call(deaths, every_fourth):
+    """Kills one run before its first system call, the next before its second, until one survives."""
+    calls = 1
+    while (survived := deaths.die("call", calls)) == "dead":
+        calls += 1
+        assert calls < 200
+        if calls % 4 == 0:  # else each run would also carry all that died before it
+            every_fourth()
+    assert calls > 15, f"only {survived} calls were seen"
+
+
+def assert_nothing_lost(deaths, lines, directory):
+    appended = deaths.appended()
+    assert len(appended) > 12
+    assert appended - lines.keys() == set()
+    assert [event_id for event_id, different in lines.items() if len(different) > 1] == []
+    assert list((directory / "spool").iterdir()) == []
+
+
 @pytest.mark.parametrize(("scheme", "acks"), [("unix+ack", "each"), ("unix", "none")])
-def test_a_kill_at_every_system_call_and_at_random_times_loses_nothing(tmp_path, scheme, acks):
+def test_with_a_collector_there_a_kill_at_any_call_or_time_loses_nothing(tmp_path, scheme, acks):
     path = tmp_path / "s"
     with Collector(path, Behaviour(acks=acks)) as collector:
         deaths = Deaths(tmp_path, f"{scheme}:{path}")
         try:
-            calls = 1
-            while (survived := deaths.die("call", calls)) == "dead":
-                calls += 1
-                assert calls < 200
-                if calls % 4 == 0:  # else each run would also carry all that died before it
-                    assert flushed(tmp_path).exit_code == 0
-            assert calls > 15, f"only {survived} calls were seen"
+            die_at_every_call(deaths, lambda: flushed(tmp_path))
             for seed in range(TIMED_DEATHS):
                 deaths.die("time", seed)
         finally:
             deaths.end()
-        report = flushed(tmp_path)
-        assert report.exit_code == 0
-        appended = deaths.appended()
-        assert len(appended) > calls
-        collector.wait_for(len(appended))
-        lines = received(collector)
-    assert appended - lines.keys() == set()
-    assert [event_id for event_id, different in lines.items() if len(different) > 1] == []
-    assert list((tmp_path / "spool").iterdir()) == []
+        assert flushed(tmp_path).exit_code == 0
+        collector.wait_for(len(deaths.appended()))
+        assert_nothing_lost(deaths, received(collector), tmp_path)
 
 
-def test_with_the_collector_away_every_appended_event_is_delivered_once(tmp_path):
+def test_with_a_collector_that_takes_nothing_everything_comes_from_the_spool(tmp_path):
+    path = tmp_path / "s"
+    good = Collector(path, Behaviour(acks="each"))
+    deaf = Collector(path, Behaviour(reads=False))
+
+    def flush_to_the_good_one():
+        deaf.stop()
+        with good:
+            assert flushed(tmp_path).exit_code == 0
+        deaf.start()
+
+    deaf.start()
+    deaths = Deaths(tmp_path, f"unix+ack:{path}")
+    try:
+        die_at_every_call(deaths, flush_to_the_good_one)
+    finally:
+        deaths.end()
+    flush_to_the_good_one()
+    deaf.stop()
+    assert_nothing_lost(deaths, received(good), tmp_path)
+
+
+def test_with_no_collector_every_appended_event_is_delivered_once(tmp_path):
     path = tmp_path / "s"
     deaths = Deaths(tmp_path, f"unix+ack:{path}")
     try:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox_judge.errors import DeliveryError, TrustError
+from sandbox_judge.sinks import spool as spool_module
 from sandbox_judge.sinks.base import Line
 from sandbox_judge.sinks.spool import SUFFIX, Spool
 from sandbox_judge.sinks.spool_file import DAMAGED
@@ -91,6 +92,25 @@ def test_a_live_file_is_nobody_elses(spool, event, tmp_path):
     (first,) = other.leftovers()
     assert left(spool) == {}, "two runs never send the same file at once"
     first.close()
+    assert left(spool) == {"1": {A}}
+    other.close()
+
+
+def test_a_file_that_another_run_sweeps_before_we_lock_it_is_not_used(spool, event, monkeypatch, tmp_path):
+    other = Spool(tmp_path / "state" / "spool")
+    real_lock = spool_module.lock
+    raced = []
+
+    def swept_first(fd):
+        if not raced:
+            raced.append(fd)
+            assert left(other) == {}, "an empty leftover goes"
+        return real_lock(fd)
+
+    monkeypatch.setattr(spool_module, "lock", swept_first)
+    file = spool.create()
+    file.append([event(1)], [A])
+    file.close()
     assert left(spool) == {"1": {A}}
     other.close()
 
