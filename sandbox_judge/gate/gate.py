@@ -25,6 +25,9 @@ _TURN_S: Final = 0.01
 # For all gates together: shares of the time that is left, and what they get at least, in seconds.
 _HERE: Final = (0.1, 1.0)
 _ELSEWHERE: Final = (0.2, 2.0)
+_USED_UP: Final = "the slow gates before it used up the time that all gates have together"
+# Events that wait for child processes before these are started early, for the sake of memory.
+_MOST_WAITING: Final = 20_000
 # For naming the nearest miss of one gate, and of all.
 _ONE_REASON_S: Final = 0.1
 _REASONS_S: Final = 2.0
@@ -72,9 +75,9 @@ async def decide(
     `settled` is called with a gate's number as soon as its outcome is known: cheap gates come first, so that
     slow ones delay no other judge. With `explain` a miss names the event that came closest.
     """
-    run = _Run(gates, events, deadline, explain, settled)
+    run = _Run(gates, events, deadline, bound_s, explain, settled)
     await run.here()
-    await run.elsewhere(bound_s)
+    await run.elsewhere()
     return run.outcomes()
 
 
@@ -84,6 +87,7 @@ class _Run:
         gates: Sequence[CompiledGate],
         events: Sequence[Event],
         deadline: float,
+        bound_s: float,
         explain: bool,
         settled: Callable[[int, GateOutcome], None] | None,
     ) -> None:
@@ -97,28 +101,40 @@ class _Run:
         )
         self._table = Table(events)
         self._shared = Shared(self._gates)
-        self._deadline, self._explain, self._settled = deadline, explain, settled
+        self._deadline, self._bound_s, self._explain, self._settled = deadline, bound_s, explain, settled
         self._outcomes: list[GateOutcome | None] = [None] * len(gates)
         self._asides: list[tuple[CompiledGate, tuple[Aside, ...]]] = []
         self._turn_ends = time.monotonic() + _TURN_S
         self._reasons_left_s = _REASONS_S
+        self._here_left_s = self._share(_HERE)
+        self._elsewhere_left_s = self._share(_ELSEWHERE)
 
     async def here(self) -> None:
-        """Decide all that can be decided in this process."""
-        left = self._share(_HERE)
+        """Decide what can be decided in this process."""
         for gate in self._gates:
             if not gate.matchers:
                 self._settle(gate, Applies(None))
             elif anyio.current_time() >= self._deadline:
                 self._settle(gate, Unanswered("the deadline came before its turn"))
+            elif self._here_left_s <= 0 and self._elsewhere_left_s <= 0:
+                self._settle(gate, Unanswered(_USED_UP))
             else:
-                left -= await self._scan(gate, min(_SLICE_S, left))
+                await self._read(gate)
+                self._here_left_s -= await self._scan(gate, min(_SLICE_S, self._here_left_s))
+                if sum(len(aside) for _, aside in self._asides) > _MOST_WAITING:
+                    await self.elsewhere()
 
-    async def elsewhere(self, bound_s: float) -> None:
-        """Decide the rest in child processes."""
+    async def elsewhere(self) -> None:
+        """Decide what was set aside in child processes."""
         if not self._asides:
             return
-        asides = sorted(self._asides, key=_searches)
+        if self._elsewhere_left_s <= 0:
+            for gate, _ in self._asides:
+                self._settle(gate, Unanswered(_USED_UP))
+            self._asides = []
+            return
+        asides, self._asides = sorted(self._asides, key=_searches), []
+        began = anyio.current_time()
 
         def answered(job: int, answer: Answer) -> None:
             gate, aside = asides[job]
@@ -129,8 +145,9 @@ class _Run:
             else:
                 self._hit(gate, aside[answer.alternative].hit)
 
-        work = _work([aside for _, aside in asides], bound_s)
-        await run_jobs(work, deadline=self._deadline, total_s=self._share(_ELSEWHERE), settled=answered)
+        work = _work([aside for _, aside in asides], self._bound_s)
+        await run_jobs(work, deadline=self._deadline, total_s=self._elsewhere_left_s, settled=answered)
+        self._elsewhere_left_s -= anyio.current_time() - began
 
     def outcomes(self) -> list[GateOutcome]:
         return [outcome or Unanswered("it was not decided") for outcome in self._outcomes]
@@ -139,9 +156,17 @@ class _Run:
         part, least = share
         return max(least, part * (self._deadline - anyio.current_time()))
 
+    async def _read(self, gate: CompiledGate) -> None:
+        """Read the fields that the gate asks for; no part of its slice, since others ask for them too."""
+        for matcher in gate.matchers:
+            for field in matcher.fields:
+                for _ in self._table.column(matcher.event, field.path):
+                    await self._turn()
+                await self._turn()
+
     async def _scan(self, gate: CompiledGate, slice_s: float) -> float:
         """Take steps until the answer, or until the slice is used up; the CPU seconds it took."""
-        steps = scan(gate, self._table, self._shared)
+        steps = scan(gate, self._table, self._shared, hurried=slice_s <= 0)
         used, hurry = 0.0, None
         while True:
             # The thread's own time: on a busy machine a gate does not pay for its neighbours.
@@ -169,6 +194,8 @@ class _Run:
     def _scanned(self, gate: CompiledGate, scanned: Scanned) -> None:
         if scanned.hit is not None:
             self._hit(gate, scanned.hit)
+        elif scanned.too_many:
+            self._settle(gate, Unanswered("its searches are too many for one conversation"))
         elif scanned.aside:
             self._asides.append((gate, scanned.aside))
         else:

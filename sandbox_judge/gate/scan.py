@@ -20,6 +20,8 @@ from sandbox_judge.recipe.judge import EventKind
 # and well under 1 ms on any other.
 STEP: Final = 3_000_000.0
 _EVENTS_AT_ONCE: Final = 1_000
+# What one gate may set aside; a gate of many entries over many events would fill the memory.
+_MOST_ASIDE: Final = 200_000
 
 Narrow = Callable[[Sequence[int]], list[int]]
 Steps = Generator[None, bool | None, "Scanned"]
@@ -47,10 +49,11 @@ class Aside(msgspec.Struct, frozen=True, eq=False):
 
 
 class Scanned(msgspec.Struct, frozen=True, eq=False):
-    """`hit`, or what is still to be searched elsewhere; neither: the gate misses."""
+    """`hit`, or what is still to be searched elsewhere; neither: the gate misses. `too_many`: no answer."""
 
     hit: Hit | None = None
     aside: tuple[Aside, ...] = ()
+    too_many: bool = False
 
 
 class Shared:
@@ -72,10 +75,10 @@ class Shared:
         return known
 
 
-def scan(gate: CompiledGate, table: Table, shared: Shared) -> Steps:
-    """Steps towards the answer; send True to have what is left set aside instead. Raises GateSyntaxError."""
+def scan(gate: CompiledGate, table: Table, shared: Shared, *, hurried: bool = False) -> Steps:
+    """Steps towards the answer; send True to have what is left set aside instead, as from the first with
+    `hurried`. Raises GateSyntaxError."""
     aside: list[Aside] = []
-    hurried = False
     for matcher in gate.matchers:
         count = len(table.events(matcher.event))
         if count and not matcher.fields:
@@ -86,10 +89,12 @@ def scan(gate: CompiledGate, table: Table, shared: Shared) -> Steps:
         rows = _Rows(matcher, columns, shared)
         start = 0
         while start < count:
-            stop = count if hurried else rows.step_from(start)
+            stop = min(count, start + _EVENTS_AT_ONCE) if hurried else rows.step_from(start)
             found = rows.set_aside(range(start, stop), aside) if hurried else rows.search(start, stop, aside)
             if found is not None:
                 return Scanned(hit=found)
+            if len(aside) > _MOST_ASIDE:
+                return Scanned(too_many=True)
             start = stop
             hurried = bool((yield)) or hurried
     return Scanned(aside=tuple(aside))

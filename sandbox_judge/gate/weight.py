@@ -5,10 +5,12 @@ from the pattern alone, because the engine does not tell; too high only means th
 """
 
 import re
+from math import prod
 from typing import Final
 
 _PLAIN: Final = re.compile(r"[\w \-,:;@%&'\"!/<>=~|]{1,500}", re.ASCII)
 _COUNT: Final = re.compile(r"\{\s*(\d+)\s*(?:(,)\s*(\d*)\s*)?\}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _GROUP: Final = re.compile(r"\?(?:P?<[^>]*>|([A-Za-z-]*)[:)])")
 _ESCAPE: Final = re.compile(
     r"\\(?:[pPxuUb]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.S
@@ -41,7 +43,7 @@ def weight_of(pattern: str, flags: str) -> float:
             group = _GROUP.match(pattern, at + 1)
             inline = (group.group(1) or "") if group else ""
             if "x" in inline.partition("-")[0]:
-                return UNKNOWN  # comments may hold anything
+                return _with_comments(pattern)
             fold = 2 if "i" in inline else fold
             at = group.end() if group else at + 1
             if not (group and group.group().endswith(")")):
@@ -65,6 +67,13 @@ def weight_of(pattern: str, flags: str) -> float:
             last, at = (_WIDE if char == "." or not char.isascii() else 1.0), at + 1
         open_groups[-1] += last
     return min(sum(open_groups) * fold, UNKNOWN)
+
+
+def _with_comments(pattern: str) -> float:
+    """Of a pattern in which comments may hold anything, also between the braces of a count: every character
+    wide, times every number where there is a brace at all."""
+    counts = (float(n) for n in _NUMBER.findall(pattern) if int(n)) if "{" in pattern else ()
+    return min(2 * _WIDE * len(pattern) * prod(counts), UNKNOWN)
 
 
 def _escape_weight(escape: str) -> float:

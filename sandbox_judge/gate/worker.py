@@ -108,7 +108,7 @@ async def _lane(
         while queue and anyio.current_time() < ends:
             if running is None:
                 running = _Child(path)
-                with anyio.move_on_at(min(ends, anyio.current_time() + _START_S)) as scope:
+                with anyio.CancelScope(deadline=min(ends, anyio.current_time() + _START_S)) as scope:
                     await running.begin(packed)
                 if scope.cancelled_caught or not queue:
                     return
@@ -129,7 +129,7 @@ async def _lane(
 
 async def _asked(running: "_Child", job: int, until: float, bound_s: float) -> Answer:
     try:
-        with anyio.move_on_at(until):
+        with anyio.CancelScope(deadline=until):
             line = await running.ask(job)
             if line == b"!":
                 return NoAnswer("the engine refused the pattern in the process of its search")

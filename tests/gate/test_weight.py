@@ -23,6 +23,7 @@ from sandbox_judge.gate.weight import UNKNOWN, weight_of
         ("(?i:ab){40}", 80),
         ("(?x)#[\na{900}", 900),
         ("字{50}", 50),
+        ("(?x)(a{30 # times\n}){30}", 900),
     ],
 )
 def test_counts_are_multiplied_out(pattern: str, least: float) -> None:
