@@ -18,7 +18,7 @@ from sandbox_judge.contract import CONTRACT_VERSION
 from sandbox_judge.grading.grade import Graded, Grading
 from sandbox_judge.ids import grading_key_of, judge_id_of, uuid5_of, verdict_id_of
 from sandbox_judge.lanes.base import Endpoint
-from sandbox_judge.masking import mask
+from sandbox_judge.masking import mask, mask_values
 from sandbox_judge.nulls import Invalid
 from sandbox_judge.recipe.judge import Judge
 
@@ -210,13 +210,13 @@ def _said(outcome: Graded, context: RunContext) -> dict[str, Any]:
     """Reasoning and evidence. Credentials in use are masked here too: an agent may have got at one."""
     said: dict[str, Any] = {}
     if "reasoning" not in context.redact:
-        said["reasoning"] = cut(_without_secrets(outcome.reasoning, context), REASONING_CHARS)
+        said["reasoning"] = cut(mask_values(outcome.reasoning, context.secrets), REASONING_CHARS)
     if "evidence" not in context.redact and outcome.evidence:
         said["evidence"] = [
             _present(
                 {
                     "entry": one.entry,
-                    "quote": _without_secrets(one.quote, context),
+                    "quote": mask_values(one.quote, context.secrets),
                     "verified": one.verified,
                 }
             )
@@ -224,10 +224,6 @@ def _said(outcome: Graded, context: RunContext) -> dict[str, Any]:
         ]
         said["evidence_left_out"] = outcome.quotes - len(outcome.evidence) or None
     return said
-
-
-def _without_secrets(text: str, context: RunContext) -> str:
-    return mask(text, context.secrets) if context.secrets else text
 
 
 def _error(outcome: Invalid, context: RunContext) -> dict[str, Any]:

@@ -48,8 +48,7 @@ _PEM: Final = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*(?:-----E
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` with the given secret values and everything that looks like a key as `[masked]`."""
-    # Longest first: a secret that holds another must not be left in halves.
-    for secret in sorted({s for s in secrets if s.strip()}, key=len, reverse=True):
+    for secret in _longest_first(secrets):
         text = _without(text, secret)
     text = _PEM.sub(MASK, text)
     text = _URL.sub(rf"\1{MASK}@", text)
@@ -57,6 +56,20 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     text = _PREFIXED.sub(MASK, text)
     text = _HEADER.sub(lambda m: f"{m[1] or m[2]}{MASK}", text)
     return _ASSIGNED.sub(lambda m: m[1] + MASK, text)
+
+
+def mask_values(text: str, secrets: Iterable[str]) -> str:
+    """`text` with the given secret values as `[masked]`, and nothing else: for texts that are about other
+    people's words. Values too short to be a secret are left; the result is never longer than `text`."""
+    for secret in _longest_first(secrets):
+        if len(secret) >= _SHORT:
+            text = text.replace(secret, MASK)
+    return text
+
+
+def _longest_first(secrets: Iterable[str]) -> list[str]:
+    """A secret that holds another must not be left in halves."""
+    return sorted({secret for secret in secrets if secret.strip()}, key=len, reverse=True)
 
 
 def _without(text: str, secret: str) -> str:

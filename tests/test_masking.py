@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_judge.masking import MASK, mask
+from sandbox_judge.masking import MASK, mask, mask_values
 
 # Put together at run time, so that no scanner takes this file for a leak.
 BODY = "Ab3dEf6hIj9kLm2nOp5q"
@@ -100,6 +100,14 @@ def test_given_values() -> None:
 def test_a_given_value_never_survives(secret: str, before: str, after: str) -> None:
     masked = mask(f"{before} {secret} {after}", [secret])
     assert secret not in masked.replace(MASK, "\0") or secret in MASK
+
+
+def test_values_alone() -> None:
+    """Reasoning and quotes are about a conversation: what only looks like a key there stays."""
+    text = "The agent printed password=hunter22-secret and api_key=other, in a test."
+    assert mask_values(text, ["hunter22-secret", "test"]) == (
+        f"The agent printed password={MASK} and api_key=other, in a test."
+    )
 
 
 HOSTILE = [

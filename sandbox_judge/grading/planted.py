@@ -11,8 +11,8 @@ from typing import Any, Final
 from sandbox_judge.canonical import without_surrogates
 from sandbox_judge.grading.json_objects import canonical, objects_anywhere
 
-# Faults may cost this many characters a character of the view before reading gives up.
-_EFFORT: Final = 8
+# Faults may cost this many characters a character of the view, all levels together, before reading gives up.
+_EFFORT: Final = 6
 # JSON inside a JSON string (a tool's arguments) is escaped once, inside an envelope of that twice.
 _LEVELS: Final = 3
 
@@ -59,7 +59,7 @@ class PlantedObjects:
     def _objects(self) -> frozenset[str] | None:
         seen = set()
         for level in self._levels:
-            for value in objects_anywhere(level, effort=_EFFORT * len(level)):
+            for value in objects_anywhere(level, effort=_EFFORT * len(level) // len(self._levels)):
                 if value is None:
                     return None
                 if self._key in value:
