@@ -119,13 +119,16 @@ def read_trusted(path: Path, *, limit: int, insecure: bool = False) -> bytes:
     OSError where it cannot be read."""
     require_private(path, insecure=insecure, ours=False)
     descriptor = os.open(os.path.realpath(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise TrustError("it is not a regular file.", where=str(path), remedy="Name a regular file.")
         if not insecure and status.st_uid not in (own_uid(), ROOT_UID):
             raise TrustError("it was exchanged while it was opened.", where=str(path))
-        content = file.read(limit + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > limit:
         raise TrustError(f"it is larger than {limit:,} bytes.", where=str(path), remedy="Make it smaller.")
     return content
