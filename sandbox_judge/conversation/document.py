@@ -28,6 +28,8 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# JSON's white space. Python's strips and knows more, such as the information separators.
+_BLANK: Final = " \t\r\n"
 _TOO_DEEP: Final = "it is nested too deeply to be read"
 _fast: Final = msgspec.json.Decoder()
 
@@ -121,7 +123,7 @@ def read_document(data: bytes, *, partial_last: bool = False, max_bytes: int = M
         )
     reading = _Reading()
     data = _transcoded(data)
-    if not data.strip():
+    if not data or data.isspace():
         raise InputError(
             "There is no conversation: the input is empty.", remedy="Give one as a file or on stdin."
         )
@@ -224,7 +226,7 @@ def _read_slowly(data: bytes, reading: _Reading, partial_last: bool) -> Document
     reading.bytes_replaced = text.count("�") - data.count("�".encode())
     decode = reading.decoder()
     try:
-        values: tuple[Any, ...] = (decode.decode(text.strip()),)
+        values: tuple[Any, ...] = (decode.decode(text.strip(_BLANK)),)
         lines: tuple[int, ...] = (1,)
         many = False
     except ValueError as fault:
@@ -239,7 +241,7 @@ def _rows(
     text: str, decoder: json.JSONDecoder, reading: _Reading, partial_last: bool, whole_fault: ValueError
 ) -> Iterator[tuple[int, Any]]:
     """(line, value) of JSON Lines; of values written one after another where the first line is not one."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip(_BLANK)]
     try:
         first = _row(decoder, lines[0][1])
     except ValueError:
@@ -255,7 +257,6 @@ def _rows(
                 return
             raise InputError(
                 f"Line {number} is not JSON ({_told(fault)}).",
-                where=f"line {number}",
                 remedy="The file may have been cut off while it was being written."
                 if number == lines[-1][0]
                 else "Each line must hold one whole JSON value.",
@@ -266,7 +267,7 @@ def _row(decoder: json.JSONDecoder, line: str) -> Any:
     try:
         return _fast.decode(line)
     except (msgspec.DecodeError, UnicodeError):
-        return decoder.decode(line.strip())
+        return decoder.decode(line.strip(_BLANK))
 
 
 def _one_after_another(
@@ -274,7 +275,7 @@ def _one_after_another(
 ) -> Iterator[tuple[int, Any]]:
     at, line, counted = 0, 1, 0
     while True:
-        while at < len(text) and text[at] in " \t\r\n":
+        while at < len(text) and text[at] in _BLANK:
             at += 1
         if at >= len(text):
             return
@@ -289,13 +290,13 @@ def _one_after_another(
 
 
 def _told(fault: ValueError) -> str:
-    return fault.msg if isinstance(fault, json.JSONDecodeError) else str(fault)
+    if isinstance(fault, json.JSONDecodeError):
+        return f"{fault.msg.removesuffix(' starting at').lower()} at column {fault.colno}"
+    return str(fault)
 
 
 def _where(fault: ValueError) -> str:
-    if isinstance(fault, json.JSONDecodeError):
-        return f"line {fault.lineno}, column {fault.colno}"
-    return ""
+    return f"line {fault.lineno}" if isinstance(fault, json.JSONDecodeError) else ""
 
 
 def _clean(value: Any, reading: _Reading) -> Any:
