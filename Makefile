@@ -35,7 +35,7 @@ lock: $(STAMPS)/uv ## make requirements/*.txt anew from pyproject.toml and requi
 
 dry-run: $(STAMPS)/local ## grade a fixture conversation with the fixture recipe, no network, no key
 	@$(PY) -m sandbox_judge run recipe_fixture/conversations/refund_handled_well.json \
-	  --recipe recipe_fixture --worktree --local --format text
+	  --recipe recipe_fixture --worktree --local -o text
 
 test: $(STAMPS)/dev $(STAMPS)/local ## all tests
 	@$(PY) -m pytest -q

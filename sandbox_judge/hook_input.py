@@ -79,7 +79,13 @@ def with_status(conversation: Conversation, word: str) -> Conversation:
     return msgspec.structs.replace(conversation, status=status, status_detail=detail, warnings=warnings)
 
 
-def read_input(data: Any, *, otherwise: Sequence[Envelope] = (), cut_short: bool = False) -> Input:
+def read_input(
+    data: Any,
+    *,
+    otherwise: Sequence[Envelope] = (),
+    cut_short: bool = False,
+    format: str | None = None,
+) -> Input:
     """Reads a hook input: bytes as they came, or a value (a mapping or a sequence) from a Python host.
 
     What the envelope does not say is taken from `otherwise`, in order. `cut_short`: the stream was still open

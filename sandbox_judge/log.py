@@ -23,6 +23,7 @@ class Log:
         self, stream: TextIO | None = None, *, format: LogFormat = "text", verbosity: int = 0
     ) -> None:
         level = {-1: 40, 0: 30, 1: 20}.get(max(-1, verbosity), 10)
+        self.quiet = verbosity < 0
         self._logger = structlog.wrap_logger(
             structlog.WriteLogger(stream if stream is not None else sys.stderr),
             processors=[

@@ -7,14 +7,12 @@ that was asked for is imported.
 import argparse
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from sandbox_judge.cli.crash import crash_report
 from sandbox_judge.cli.surface import Surface, process_surface
-from sandbox_judge.clock import uuid7
 from sandbox_judge.errors import SandboxJudgeError, UsageError
 from sandbox_judge.masking import mask
 from sandbox_judge.version import __version__
@@ -60,23 +58,9 @@ def main(argv: Sequence[str], surface: Surface) -> int:
         surface.err("sandbox-judge: the reader of stdout went away before all was written.")
         code = 3
     except Exception as error:  # the boundary: whatever else escapes is a bug of ours
-        surface.err(crash_report(error))
+        surface.err(crash_report(error)[1])
         code = 70
     return 0 if exit_zero else code
-
-
-def crash_report(error: BaseException) -> str:
-    """A bug of ours in a few lines: its id, what was raised and where, no values of the user's."""
-    package = str(Path(__file__).parent.parent.parent)
-    frames = [
-        f"{frame.filename.removeprefix(package).lstrip('/')}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    return (
-        f"sandbox-judge: internal error {uuid7()}: {type(error).__name__}: {mask(str(error))[:300]}\n"
-        f"  this is a bug of sandbox_judge {__version__}; please report it with these lines\n"
-        + "\n".join(f"  at {frame}" for frame in frames[-6:])
-    )
 
 
 def _dispatch(argv: list[str], surface: Surface) -> int:

@@ -2,12 +2,14 @@
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import msgspec
 
+from sandbox_judge.sinks.stdout import claim_stdout
 from sandbox_judge.terminal import escaped
 
 
@@ -22,8 +24,17 @@ class Surface(msgspec.Struct, kw_only=True):
     stdin_is_terminal: bool = False
     stdout_is_terminal: bool = False
     stderr_is_terminal: bool = False
-    # Descriptor 1 was closed when the process started: nothing that is written there arrives anywhere.
-    stdout_closed: bool = False
+    # Where events are written raw, past every buffer; None if stdout was closed when the process started.
+    events_fd: int | None = None
+    # Set where the process is ours to end.
+    owns_process: bool = False
+
+    def exit_soon(self, code: int, seconds: float) -> None:
+        """Ends the process with `code` after `seconds` if it is still there then; never one of a host's."""
+        if self.owns_process:
+            timer = threading.Timer(seconds, os._exit, (code,))
+            timer.daemon = True
+            timer.start()
 
     def out(self, line: str) -> None:
         """One line of text on stdout; lone surrogates cannot break it. Raises OSError."""
@@ -40,17 +51,11 @@ class Surface(msgspec.Struct, kw_only=True):
 
 
 def process_surface() -> Surface:
-    """The surface of this process; closed descriptors become the null device, so that the first file opened
-    later never gets number 0, 1 or 2 (a write to descriptor 1 would land in that file)."""
-    missing = []
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is `fd`
-            missing.append(fd)
+    """The surface of this process. Descriptor 1 is claimed for what the program itself says: what a library
+    prints there goes to stderr."""
+    events_fd = claim_stdout()
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
-    stdout = sys.stdout.buffer if sys.stdout is not None else open(os.devnull, "wb")  # noqa: SIM115
+    stdout = os.fdopen(events_fd, "wb", closefd=False) if events_fd is not None else open(os.devnull, "wb")  # noqa: SIM115
     stderr = sys.stderr if sys.stderr is not None else open(os.devnull, "w")  # noqa: SIM115
     return Surface(
         stdin=stdin,
@@ -59,9 +64,10 @@ def process_surface() -> Surface:
         environ=dict(os.environ),
         cwd=_working_directory(),
         stdin_is_terminal=sys.stdin is not None and _is_terminal(0),
-        stdout_is_terminal=_is_terminal(1),
+        stdout_is_terminal=events_fd is not None and _is_terminal(events_fd),
         stderr_is_terminal=_is_terminal(2),
-        stdout_closed=1 in missing,
+        events_fd=events_fd,
+        owns_process=True,
     )
 
 

@@ -1,0 +1,29 @@
+"""A bug of ours in a few lines: what was raised and where, with an id, and no values of the user's."""
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+from sandbox_judge.clock import uuid7
+from sandbox_judge.masking import mask
+from sandbox_judge.version import __version__
+
+_FRAMES: Final = 6
+_MESSAGE_CHARS: Final = 300
+
+
+def crash_report(error: BaseException) -> tuple[str, str]:
+    """The report's id and its text. The message is masked and cut: it may quote what was being read."""
+    crash_id = uuid7()
+    package = str(Path(__file__).parent.parent.parent)
+    frames = [
+        f"{frame.filename.removeprefix(package).lstrip('/')}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    message = mask(str(error)[: _MESSAGE_CHARS * 4])[:_MESSAGE_CHARS]
+    lines = [
+        f"sandbox-judge: internal error {crash_id}: {type(error).__name__}: {message}",
+        f"  this is a bug of sandbox_judge {__version__}; please report it with these lines",
+        *(f"  at {frame}" for frame in frames[-_FRAMES:]),
+    ]
+    return crash_id, "\n".join(lines)

@@ -1,0 +1,357 @@
+"""The hook, in order: candidates, gates, view, grading side by side, an event a judge as it ends, the ledger.
+
+Applicable judges = verdicts + nulls, always: whatever ends a run (all done, the deadline, a signal, the
+host's cancellation, a bug), each judge that was not settled by then is settled here with its null.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import msgspec
+
+from sandbox_judge.access import endpoint_for
+from sandbox_judge.admission import Candidate, ModelOverride, candidates
+from sandbox_judge.budget import Budget, grading_ends, judge_ends
+from sandbox_judge.conversation.events import gate_events
+from sandbox_judge.gate.gate import Applies, GateOutcome, Match, Missed, decide
+from sandbox_judge.grading.grade import Grading, Progress, grade
+from sandbox_judge.grading.view import ALLOWANCE, View, build_view
+from sandbox_judge.hook_input import Subject
+from sandbox_judge.judgement import Calibration, Redactable, RunContext
+from sandbox_judge.lanes.base import Endpoint, LaneName
+from sandbox_judge.lanes.choose import Lanes, lane_for
+from sandbox_judge.lanes.metered import Meter, MeteredModel
+from sandbox_judge.nulls import ErrorType, Invalid
+from sandbox_judge.recipe.judge import Judge, Llm
+from sandbox_judge.recipe.loaded import LoadedRecipe
+from sandbox_judge.settings import LiveSettings
+from sandbox_judge.settlement import Deliver, Settlement
+
+_LOCAL_TIMEOUT_MS: Final = 600_000
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run differs from the plain hook. `allowance` is the view's, in characters.
+
+    `agent_commit` is given where the rubric comes from another commit than the agent's own (a regrade).
+    """
+
+    dry_run: bool = False
+    explain: bool = False
+    local: bool = False
+    model: ModelOverride | None = None
+    allowance: int = ALLOWANCE
+    include_reasoning: bool = False
+    redact: frozenset[Redactable] = frozenset()
+    agent_commit: str | None = None
+    calibration: dict[str, Calibration] = {}
+
+
+class Slots(Protocol):
+    """Who may call a model now: over one run, or shared fairly by the runs of a server."""
+
+    def slot(self, provider: str) -> AbstractAsyncContextManager[Any]: ...
+
+
+class OwnSlots:
+    """The slots of a single run: at most `concurrency` judges at once."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._semaphore = anyio.Semaphore(concurrency)
+
+    def slot(self, provider: str) -> AbstractAsyncContextManager[Any]:
+        return self._semaphore
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """The outside, as one run needs it.
+
+    `tasks` outlives the run: a call that does not let go when it is cancelled must not hold what was graded.
+    `crashed` is told of a bug and gives the report's id. `stop` ends the run at once (a signal): what is
+    unfinished is then `cancelled`.
+    """
+
+    tasks: anyio.abc.TaskGroup
+    lanes: Lanes
+    slots: Slots
+    environ: Mapping[str, str]
+    deliver: Deliver
+    crashed: Callable[[BaseException], str]
+    stop: anyio.Event
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one conversation: its events in the order of their ends, and the ledger."""
+
+    events: tuple[dict[str, Any], ...]
+    ledger: dict[str, Any]
+
+
+async def run_conversation(
+    subject: Subject,
+    recipe: LoadedRecipe,
+    settings: LiveSettings,
+    *,
+    budget: Budget,
+    started: float,
+    options: RunOptions,
+    ports: Ports,
+) -> RunReport:
+    """Judges one conversation. `started` is when its budget began, on anyio's clock.
+
+    Never raises for what a judge, a model or a recipe does. Cancellation by the host emits the nulls first.
+    """
+    found = candidates(
+        recipe,
+        settings,
+        conversation_id=subject.conversation_id,
+        environment=subject.envelope.environment,
+        dry_run=options.dry_run,
+        model=options.model,
+        calibration=options.calibration,
+    )
+    context = _context(subject, recipe, budget, options)
+    run = _Run(
+        subject, found, Settlement(context, found, ports.deliver), settings, budget, started, options, ports
+    )
+    reason: ErrorType | None = "cancelled"
+    try:
+        reason = await run.ended()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await run.settle_rest(reason)
+    used_s = anyio.current_time() - started
+    return RunReport(
+        events=tuple(run.settlement.events), ledger=run.settlement.ledger(budget=budget, used_s=used_s)
+    )
+
+
+class _Run:
+    def __init__(
+        self,
+        subject: Subject,
+        found: tuple[Candidate, ...],
+        settlement: Settlement,
+        settings: LiveSettings,
+        budget: Budget,
+        started: float,
+        options: RunOptions,
+        ports: Ports,
+    ) -> None:
+        self.conversation, self.candidates, self.settlement = subject.conversation, found, settlement
+        self.settings, self.budget, self.started = settings, budget, started
+        self.options, self.ports = options, ports
+        self.grading_end = grading_ends(budget, started=started)
+        self.missing = self.conversation.missing_context()
+        self.meter = Meter(budget.max_calls)
+        self.applicable = 0
+        self.stopped = False
+        self.matched: dict[str, Match | None] = {}
+        self.progress: dict[str, Progress] = {}
+        self.endpoints: dict[str, Endpoint] = {}
+        self.scopes: list[anyio.CancelScope] = []
+        self._view: View | None = None
+        self._view_lock = anyio.Lock()
+
+    async def ended(self) -> ErrorType | None:
+        """Returns when all is settled or time is up (None), or when the run is stopped (`cancelled`)."""
+        scope = anyio.CancelScope(deadline=self.grading_end)
+        watch = anyio.CancelScope()
+        self.scopes.append(watch)
+        self.ports.tasks.start_soon(self._watch, watch, scope)
+        with scope:
+            asked = await self._settle_known()
+            if asked:
+                await self._gates(asked)
+            if self.candidates:
+                await self.settlement.complete.wait()
+        return "cancelled" if self.stopped else None
+
+    async def settle_rest(self, reason: ErrorType | None) -> None:
+        """Settles every judge that is still open: by `reason`, else as not started or in flight."""
+        for scope in self.scopes:
+            scope.cancel()
+        for candidate in list(self.settlement.waiting.values()):
+            if self.options.explain:
+                self.settlement.note(candidate, "null", error_type=reason or "gate_timeout")
+                continue
+            progress = self.progress.get(candidate.path) or Progress(zero=self.started)
+            null = candidate.null or _unfinished(reason, begun=progress.started is not None)
+            await self._settle(candidate, progress.ended(null))
+
+    async def _watch(self, own: anyio.CancelScope, scope: anyio.CancelScope) -> None:
+        with own:
+            await self.ports.stop.wait()
+            self.stopped = True
+            scope.cancel()
+
+    async def _settle_known(self) -> list[Candidate]:
+        """Settles what needs no gate; gives the candidates that are asked."""
+        asked = []
+        for candidate in self.candidates:
+            if candidate.outcome is None:
+                asked.append(candidate)
+            elif candidate.null is not None and not self.options.explain:
+                await self._settle(candidate, Progress(zero=self.started).ended(candidate.null))
+            else:
+                self.settlement.note(candidate, candidate.outcome)
+        return asked
+
+    async def _gates(self, asked: list[Candidate]) -> None:
+        gates = [candidate.loaded.gate for candidate in asked if candidate.loaded.gate is not None]
+        events = list(gate_events(self.conversation)) if any(gate.matchers for gate in gates) else []
+        await decide(
+            gates,
+            events,
+            deadline=self.grading_end,
+            explain=self.options.explain,
+            settled=lambda number, outcome: self._gate_decided(asked[number], outcome),
+        )
+
+    def _gate_decided(self, candidate: Candidate, outcome: GateOutcome) -> None:
+        if isinstance(outcome, Missed):
+            self.settlement.note(candidate, "gate_miss", nearest_miss=outcome.nearest_miss)
+            return
+        null = None
+        if isinstance(outcome, Applies):
+            self.matched[candidate.path] = outcome.matched
+            null = self._refused()
+        else:
+            null = Invalid(type="gate_timeout", message=outcome.message)
+        if self.options.explain:
+            self.settlement.note(
+                candidate,
+                "would_run" if null is None else "null",
+                error_type=None if null is None else null.type,
+                matched=self.matched.get(candidate.path),
+            )
+        else:
+            self.ports.tasks.start_soon(self._judge, candidate, null)
+
+    def _refused(self) -> Invalid | None:
+        """Why a judge that applies is not asked all the same."""
+        self.applicable += 1
+        if self.missing is not None:
+            return Invalid(type="missing_context", message=self.missing)
+        if self.applicable > self.budget.max_judges:
+            message = f"more than {self.budget.max_judges} judges apply (max_judges of the settings)"
+            return Invalid(type="budget_exhausted", message=message)
+        return None
+
+    async def _judge(self, candidate: Candidate, null: Invalid | None) -> None:
+        progress = self.progress[candidate.path] = Progress(zero=self.started)
+        with anyio.CancelScope() as scope:
+            self.scopes.append(scope)
+            try:
+                if null is not None:
+                    await self.view()
+                    grading = progress.ended(null)
+                else:
+                    grading = await self._grading(candidate, progress)
+            except Exception as error:
+                crash = self.ports.crashed(error)
+                message = f"a bug of sandbox_judge; its report is {crash}"
+                grading = progress.ended(Invalid(type="internal", message=message))
+            with anyio.CancelScope(shield=True):
+                await self._settle(candidate, grading)
+
+    async def _grading(self, candidate: Candidate, progress: Progress) -> Grading:
+        judge = candidate.judge
+        assert judge is not None, "only candidates with a judge are asked"
+        lane = self._lane(judge)
+        self.ports.lanes.prepare([lane])
+        view = await self.view()
+        async with self.ports.slots.slot(judge.llm.provider):
+            endpoint = self._endpoint(judge)
+            if isinstance(endpoint, Invalid):
+                return progress.ended(endpoint)
+            self.endpoints[candidate.path] = endpoint
+            self.settlement.keep_secret(endpoint.api_key)
+            return await grade(
+                model=MeteredModel(self.ports.lanes.get(lane), self.meter),
+                llm=self._llm(judge),
+                endpoint=endpoint,
+                view=view,
+                instructions=judge.instructions,
+                deadline=judge_ends(self.budget, now=anyio.current_time(), grading_end=self.grading_end),
+                progress=progress,
+            )
+
+    async def view(self) -> View:
+        """The view, made once, in a thread: a large conversation must not hold the deadline or a signal."""
+        async with self._view_lock:
+            if self._view is None:
+                self._view = await anyio.to_thread.run_sync(self._build, abandon_on_cancel=True)
+            return self._view
+
+    def _build(self) -> View:
+        return build_view(
+            self.conversation,
+            allowance=self.options.allowance,
+            include_reasoning=self.options.include_reasoning,
+        )
+
+    def _lane(self, judge: Judge) -> LaneName:
+        return lane_for(
+            judge.llm.provider,
+            local_endpoint=judge.llm.local is not None,
+            provider_lane=self.settings.provider(judge.llm.provider).lane,
+            local_run=self.options.local,
+        )
+
+    def _llm(self, judge: Judge) -> Llm:
+        if not self.options.local:
+            return judge.llm
+        # The author's limits are for a hosted model; a small one on two cores has the run's whole budget.
+        patient = msgspec.structs.replace(judge.llm.transport, timeout_ms=_LOCAL_TIMEOUT_MS)
+        return msgspec.structs.replace(judge.llm, transport=patient)
+
+    def _endpoint(self, judge: Judge) -> Endpoint | Invalid:
+        if self.options.local:
+            return Endpoint()
+        return endpoint_for(judge.llm, self.settings, self.ports.environ, dry_run=self.options.dry_run)
+
+    async def _settle(self, candidate: Candidate, grading: Grading) -> None:
+        await self.settlement.settle(
+            candidate,
+            grading,
+            view=self._view,
+            endpoint=self.endpoints.get(candidate.path),
+            matched=self.matched.get(candidate.path),
+        )
+
+
+def _unfinished(reason: ErrorType | None, *, begun: bool) -> Invalid:
+    if reason == "cancelled":
+        return Invalid(type="cancelled", message="the run was stopped from outside before this judge ended")
+    if begun:
+        return Invalid(type="timeout", message="no reply had come when the time budget ended")
+    return Invalid(type="budget_exhausted", message="the time budget ended before this judge was started")
+
+
+def _context(subject: Subject, recipe: LoadedRecipe, budget: Budget, options: RunOptions) -> RunContext:
+    envelope = subject.envelope
+    regrade = options.agent_commit is not None and options.agent_commit != recipe.commit
+    return RunContext(
+        conversation_id=subject.conversation_id,
+        conversation_id_source=subject.id_source,
+        recipe_id=recipe.recipe_id,
+        recipe_git_commit_sha=options.agent_commit or recipe.commit,
+        judge_git_commit_sha=recipe.commit if regrade else None,
+        regrade=regrade,
+        environment=envelope.environment,
+        service_name=envelope.service_name,
+        trace_id=envelope.trace_id,
+        span_id=envelope.span_id,
+        runtime_id=envelope.runtime_id,
+        runtime_group_id=envelope.runtime_group_id,
+        experiment_id=envelope.experiment.id,
+        experiment_arm_id=envelope.experiment.arm_id,
+        budget_ms=round(max(0.0, budget.total_s) * 1000),
+        dry_run=options.dry_run,
+        redact=options.redact,
+    )
