@@ -5,6 +5,7 @@ Grading never waits for a sink, one sink that fails never hurts another, and eac
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Final
 
 import anyio
@@ -18,6 +19,7 @@ from sandbox_judge.sinks.spool import Spool
 from sandbox_judge.sinks.spool_file import SpoolFile
 from sandbox_judge.terminal import escaped
 
+_LEFTOVERS_SEEN: Final = 1_000  # some may wait for sinks that this run does not have
 _LEFTOVER_FILES: Final = 64
 _LEFTOVER_BYTES: Final = 8 * 1024 * 1024
 
@@ -100,7 +102,7 @@ class Delivery:
         """Oldest first, a bounded amount: a long outage is for `flush`, and for the runs that follow."""
         boxes = {box.sink.name: box for box in self._boxes}
         size = 0
-        for file in spool.leftovers():
+        for file in islice(spool.leftovers(), _LEFTOVERS_SEEN):
             parcels = leftover_parcels(file, boxes, own=False)
             if not parcels:
                 file.close()

@@ -175,10 +175,11 @@ class Outbox:
         self._sent.clear()
 
     async def _pause(self, failures: int) -> None:
+        delay = _BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1]
         if self._closing:
-            await anyio.sleep(_LAST_BACKOFF_S)
+            await anyio.sleep(min(delay, _LAST_BACKOFF_S))
             return
-        with anyio.move_on_after(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1]):
+        with anyio.move_on_after(delay):
             while not self._closing:
                 await self._wake.wait()
                 self._wake = anyio.Event()

@@ -10,7 +10,6 @@ left behind: the next run and `flush` deliver them. docs/decisions/spool.md has 
 import contextlib
 import errno
 import os
-import secrets
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -65,7 +64,7 @@ class Spool:
         self.prepare()
         try:
             for _ in range(_TRIES):
-                name = f"{time.time_ns():020d}-{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+                name = f"{time.time_ns():020d}-{os.getpid()}-{os.urandom(4).hex()}{SUFFIX}"
                 fd = open_own_file(name, _FILE | os.O_CREAT | os.O_EXCL, dir_fd=self._fd)
                 if self._lock_or_close(fd):
                     os.fsync(self._fd)

@@ -65,7 +65,8 @@ class UnixSink:
         with anyio.CancelScope(deadline=deadline) as scope, self._closing_on_error():
             await self._ended(taken)
         if scope.cancelled_caught:
-            raise DeliveryError("the collector gave no acknowledgement before the deadline.", where=self.name)
+            what = "the collector gave no acknowledgement" if self._acks else "the stream was not ended"
+            raise DeliveryError(f"{what} before the deadline.", where=self.name)
 
     async def aclose(self) -> None:
         self._drop()
@@ -139,12 +140,13 @@ class UnixSink:
     async def _read_by_peer(self, connection: socket.socket) -> None:
         """Waits a little for the collector to read what the kernel holds for it: one that dies before that is
         noticed then (the reset arrives here). One that is merely slow is trusted, as the contract says."""
-        with anyio.move_on_after(_LINGER_S):
-            wait = 0.0005
-            while not self._at_end and _unread(connection):
-                await anyio.sleep(wait)
-                wait = min(wait * 2, _POLL_S)
-                self._read(None)
+        wait = 0.0005
+        now = anyio.current_time()
+        end = min(now + _LINGER_S, anyio.current_effective_deadline() - _POLL_S)
+        while not self._at_end and now < end and _unread(connection):
+            await anyio.sleep(min(wait, end - now))
+            wait, now = min(wait * 2, _POLL_S), anyio.current_time()
+            self._read(None)
         self._read(None)
         error = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:

@@ -51,9 +51,8 @@ async def connected(path: Path, *, where: str) -> socket.socket:
 
 
 def _connect(path: Path) -> socket.socket:
-    connection = socket.socket(
-        socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-    )
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
     directory = -1
     try:
         target = os.fsencode(path)

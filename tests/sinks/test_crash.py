@@ -14,7 +14,7 @@ from sandbox_judge.sinks.spool import Spool
 from sandbox_judge.testing.collector import Behaviour, Collector
 
 CHILD = Path(__file__).with_name("crash_child.py")
-TIMED_DEATHS = 30
+TIMED_DEATHS = 15  # in each of two tests
 
 
 class Deaths:
@@ -128,7 +128,7 @@ def test_with_no_collector_every_appended_event_is_delivered_once(tmp_path):
     path = tmp_path / "s"
     deaths = Deaths(tmp_path, f"unix+ack:{path}")
     try:
-        for seed in range(TIMED_DEATHS // 2):
+        for seed in range(TIMED_DEATHS):
             deaths.die("time", seed)
         deaths.die("call", 10_000)
     finally:

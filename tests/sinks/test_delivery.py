@@ -331,3 +331,30 @@ async def test_nothing_is_left_open(event, spool, tmp_path):
     await delivered([absent], [Line("2", b'{"id":"2"}')], spool=spool)
     spool.close()
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("scheme", ["unix", "unix+ack"])
+async def test_a_collector_that_closes_after_each_line_gets_every_event(event, spool, tmp_path, scheme):
+    acks = "each" if scheme == "unix+ack" else "none"
+    with Collector(tmp_path / "s", Behaviour(acks=acks, lines_each=1)) as collector:
+        sinks = open_sinks([f"{scheme}:{tmp_path}/s"], environ={}, cwd=tmp_path)
+        async with delivering(sinks, spool=spool, deadline=soon()) as delivery:
+            await delivery.deliver_many([event(number) for number in range(30)])
+            report = await delivery.finish()
+        collector.wait_for(30)
+    assert (report.delivered, report.spooled) == (30, 0)
+
+
+async def test_a_collector_that_dies_amid_lines_gets_every_event_whole(event, spool, tmp_path):
+    with Collector(tmp_path / "s", Behaviour(die_after=70_000, deaths=3)) as collector:
+        sinks = open_sinks([f"unix:{tmp_path}/s"], environ={}, cwd=tmp_path)
+        async with delivering(sinks, spool=spool, deadline=soon()) as delivery:
+            for number in range(20):
+                await delivery.deliver(event(number, size=50_000).data, str(number))
+            await anyio.sleep(0.5)
+            report = await delivery.finish()
+        assert (report.delivered, report.spooled) == (20, 0)
+        collector.wait_for(20)
+    for connection in collector.received:
+        for line in bytes(connection).split(b"\n")[:-1]:
+            assert json.loads(line)["id"], "no half line was continued"

@@ -286,3 +286,11 @@ async def test_cancellation_leaves_no_connection(event, path):
             await run.send(event(1, size=2_000_000))
         assert len(os.listdir("/proc/self/fd")) <= before + 1, "the collector's end of it may still be open"
         assert run.sink._socket is None
+
+
+async def test_near_the_deadline_a_slow_reader_is_trusted_rather_than_timed_out(event, path):
+    with Collector(path, Behaviour(accepts=False)):
+        run = Run(path, seconds=0.1)
+        await run.send(event(1))
+        await run.finish()
+        assert run.taken == ["1"]
