@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "sandbox_judge"
 LAYERS: list[list[str]] = [
     ["version", "yaml_scalars", "yaml_tree", "errors", "nulls", "canonical", "clock", "terminal"],
     ["yaml_strict", "durations", "contract", "caps", "figures", "envelope"],
-    ["yaml_core", "log", "trust", "paths", "masking", "ids"],
+    ["yaml_core", "log", "paths", "masking", "ids"],
     [
         "conversation.model",
         "recipe.judge",

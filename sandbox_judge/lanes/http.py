@@ -4,6 +4,7 @@ h11 keeps the protocol, anyio moves the bytes, on asyncio and trio. It is this s
 little: no cookies, no streaming, no HTTP/2 (docs/decisions/model-lanes.md says why not httpcore).
 """
 
+import contextlib
 import select
 import zlib
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ HEAD_CAP: Final = 64 * 1024
 REDIRECTS: Final = 3
 IDLE_S: Final = 55.0  # below the minute after which common gateways hang up on an idle connection
 _READ: Final = 65_536
+_SMALL: Final = 65_536  # fits the system's send buffers
+_CUT_OFF: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,7 @@ class _Connection:
         self.stream = stream
         self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_CAP)
         self.used = False
+        self.sent = True
         self.idle_since = 0.0
 
     def is_live(self, now: float) -> bool:
@@ -146,7 +150,12 @@ class HttpClient:
 
     async def _give_back(self, key: tuple[Origin, Proxy | None], connection: _Connection) -> None:
         http = connection.http
-        if self._closed or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+        if (
+            self._closed
+            or not connection.sent
+            or http.our_state is not h11.DONE
+            or http.their_state is not h11.DONE
+        ):
             await anyio.aclose_forcefully(connection.stream)
             return
         http.start_next_cycle()
@@ -155,24 +164,16 @@ class HttpClient:
         self._idle.setdefault(key, []).append(connection)
 
     async def _on(self, connection: _Connection, request: h11.Request, content: bytes) -> Response:
-        http, stream = connection.http, connection.stream
+        http = connection.http
         parts = (http.send(request), http.send(h11.Data(data=content)), http.send(h11.EndOfMessage()))
         try:
-            await stream.send(b"".join(part for part in parts if part))
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            # A server may answer 413 and hang up while the request still goes out: read what it said.
-            send_error: Exception | None = error
-        else:
-            send_error = None
-        try:
-            head = await _head(connection)
+            head = await _answered(connection, b"".join(part for part in parts if part))
             body = await self._body(connection, head)
         except _HungUp as error:
             if connection.used and not error.heard:
-                await anyio.aclose_forcefully(stream)
+                await anyio.aclose_forcefully(connection.stream)
                 raise _Stale from error
-            cause = send_error or error
-            raise HttpFailure("connection", f"the server hung up {error}") from cause
+            raise HttpFailure("connection", f"the server hung up {error}") from error
         except h11.RemoteProtocolError as error:
             raise HttpFailure("bad_reply", "the answer is not HTTP/1.1") from error
         return Response(status=head.status_code, headers=_folded(head), body=body)
@@ -204,6 +205,34 @@ def _hung_up(http: h11.Connection, when: str) -> _HungUp:
     return _HungUp(when, heard=when != "before answering" or bool(http.trailing_data[0]))
 
 
+async def _answered(connection: _Connection, data: bytes) -> h11.Response:
+    """Sends `data`, and the head of the answer, which may come before all is sent: a server may say 413 and
+    hang up, and a failed write would throw away what it said. Small requests do not wait to be sent."""
+    stream = connection.stream
+    if len(data) <= _SMALL:
+        with contextlib.suppress(*_CUT_OFF):  # what the server said, if anything, is still to be read
+            await stream.send(data)
+        return await _head(connection)
+    answer: list[h11.Response | Exception] = []
+
+    async def send() -> None:
+        with contextlib.suppress(*_CUT_OFF):
+            await stream.send(data)
+            connection.sent = True
+
+    connection.sent = False
+    async with anyio.create_task_group() as group:
+        group.start_soon(send)
+        try:
+            answer.append(await _head(connection))
+        except (_HungUp, h11.RemoteProtocolError) as error:  # raised outside, so that no group wraps it
+            answer.append(error)
+        group.cancel_scope.cancel()
+    if isinstance(answer[0], Exception):
+        raise answer[0]
+    return answer[0]
+
+
 async def _head(connection: _Connection) -> h11.Response:
     while True:
         event = await _event(connection, "before answering")
@@ -226,7 +255,7 @@ async def _event(connection: _Connection, when: str) -> h11.Event:
                 http.receive_data(await connection.stream.receive(_READ))
             except anyio.EndOfStream:
                 http.receive_data(b"")
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            except _CUT_OFF as error:
                 raise _hung_up(http, when) from error
         elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
             raise _hung_up(http, when)

@@ -19,8 +19,8 @@ _TOKEN_NAMES: Final = ("max_tokens", "max_completion_tokens")
 _LADDER: Final[tuple[OutputMode, ...]] = ("schema", "json", "text")
 PARAMETERS: Final = ("temperature", *_TOKEN_NAMES, "reasoning_effort", "output_mode")
 # OpenAI's reasoning models take `max_completion_tokens` only, and no temperature but 1. Their chat variants
-# (gpt-5-chat-latest) are ordinary models.
-_REASONING: Final = re.compile(r"(?:o[1-9]\d?|gpt-(?:[5-9]|[1-9]\d)|codex)(?![a-z0-9])(?!.*-chat)")
+# (gpt-5-chat-latest) are ordinary models, and gpt-35 is Azure's name for 3.5.
+_REASONING: Final = re.compile(r"(?:o[1-9]\d?|gpt-(?:[5-9]|1\d)|codex)(?![a-z0-9])(?!.*-chat)")
 # As OpenAI, Anthropic, Google and the common servers call it.
 _ABOUT_OUTPUT: Final = re.compile(
     r"response_format|json_schema|json_object|json mode|structured[ _]outputs?|guided_json|grammar"

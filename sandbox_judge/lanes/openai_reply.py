@@ -21,7 +21,7 @@ _FINISH: Final[dict[str, Finish]] = {
     "function_call": "tool_calls",
     "tool_use": "tool_calls",
 }
-_TEXT_PARTS: Final = frozenset({"text", "output_text"})
+_TEXT_PARTS: Final = ("text", "output_text")
 
 
 def read_reply(body: bytes, wire: Wire, *, secrets: tuple[str | None, ...], now: float) -> Reply:
