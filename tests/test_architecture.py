@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "sandbox_judge"
 # fails the test, so that each new module chooses its layer. `x.*` lists every module of a package.
 LAYERS: list[list[str]] = [
     ["version", "yaml_scalars", "yaml_tree", "errors", "nulls", "canonical", "clock", "terminal"],
-    ["yaml_strict", "durations", "contract", "caps", "figures", "envelope"],
+    ["yaml_strict", "durations", "contract", "caps", "figures", "envelope", "trust"],
     ["yaml_core", "log", "paths", "masking", "ids"],
     [
         "conversation.model",
@@ -112,6 +112,7 @@ LAYERS: list[list[str]] = [
 DEFERRED = {
     "sinks.open": "the HTTP client of the https: sink: only where one is asked for",
     "__init__": "the package's face imports nothing by itself",
+    "log": "structlog: 40 ms, only when there is something to say",
     "cli.main": "the command table: a command imports only what it needs",
     "lanes.choose": "litellm's lane, and the local one: only when a judge needs them",
     "lanes.litellm_lane": "litellm itself: 6-8 s of CPU, in a worker thread",

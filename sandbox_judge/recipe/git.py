@@ -90,7 +90,8 @@ async def read_extras(
 ) -> tuple[BlobFile, ...]:
     """Further files of the same `judges/` by name (calibration sets and records); those it has not are left
     out. Raises as `read_recipe` does."""
-    chosen = [entry for entry in blobs.entries if entry.name in set(names) and entry.kind != "folder"]
+    wanted = frozenset(names)
+    chosen = [entry for entry in blobs.entries if entry.name in wanted and entry.kind != "folder"]
     if not chosen:
         return ()
 

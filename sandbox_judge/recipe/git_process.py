@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ GIT_VARIABLE: Final = "SANDBOX_JUDGE_GIT"
 _PLACES: Final = ("/usr/bin/git", "/usr/local/bin/git", "/bin/git", "/opt/homebrew/bin/git")
 _CHUNK: Final = 1 << 16
 _KEPT_STDERR: Final = 4_096
+_LAST_WORDS_S: Final = 0.2
 
 # All that the child gets, but for the loader's path: no HOME, so no user configuration, and nothing named
 # GIT_* that was inherited.
@@ -87,8 +89,8 @@ def _is_program(path: str) -> bool:
 class GitChild:
     """One running git: bytes in, bytes out, standard error kept (its beginning), each wait on the leash.
 
-    A context manager. Without `fed` its standard input is empty. Raises RecipeError when git
-    cannot be started or the time is over.
+    A context manager. Without `fed` its standard input is empty. Raises RecipeError when git cannot be
+    started or the time is over.
     """
 
     def __init__(
@@ -163,8 +165,9 @@ class GitChild:
 
     def complaint(self) -> str:
         """What git has said on standard error so far (it says so before it answers or ends)."""
-        for _ in range(64):
-            if self._err not in self._open or not self._ready(0.0 if self._out in self._open else 0.2):
+        stop = time.monotonic() + _LAST_WORDS_S
+        while self._err in self._open and time.monotonic() < stop:
+            if not self._ready(0.0 if self._out in self._open else _LAST_WORDS_S):
                 break
         return self._said.decode("utf-8", "replace").strip()
 

@@ -117,7 +117,7 @@ class ObjectReader:
         if line is None:
             complaint = self._complaint()
             if object_id in complaint:
-                raise missing_object(self.repository, expected or "object", object_id, complaint)
+                raise missing_object(self.repository, expected or "commit", object_id, complaint)
             raise git_failed(self.repository, complaint)
         # The id is compared whole: git completes shorter ones and falls back on refs of such a name.
         match line.decode("utf-8", "replace").split(" "):

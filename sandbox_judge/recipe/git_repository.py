@@ -29,10 +29,6 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     git_dir: str
     prefix: tuple[bytes, ...] = ()
 
-    @property
-    def shown_prefix(self) -> str:
-        return b"/".join(self.prefix).decode("utf-8", "backslashreplace")
-
 
 def find_repository(path: Path) -> Repository:
     """The innermost repository at or above `path`, as git looks for it. Raises RecipeError for none.
@@ -43,9 +39,11 @@ def find_repository(path: Path) -> Repository:
     try:
         if b"\0" in os.fsencode(path):
             raise ValueError
-    except ValueError as error:
-        raise RecipeError(f"{str(path)!r} cannot be a path.", where="recipe.path") from error
-    written = os.path.abspath(path)
+        written = os.path.abspath(path)
+    except (ValueError, OSError) as error:  # the latter: a relative path, and the working directory is gone
+        raise RecipeError(
+            f"{str(path)!r} cannot be a path.", where="recipe.path", remedy="Give the whole path, from /."
+        ) from error
     for start in dict.fromkeys((written, os.path.realpath(written))):
         here = start
         while True:
@@ -92,8 +90,8 @@ def missing_object(repository: Repository, kind: str, object_id: str, complaint:
     ):
         what = f"{kind} {object_id} is corrupt in the repository"
         remedy = "See what `git fsck` says there, and clone the recipe again."
-    elif _says(complaint, "promisor", "lazy fetch", "not allowed") or (
-        kind != "commit" and _is_partial(common)
+    elif kind != "commit" and (
+        _says(complaint, "promisor", "lazy fetch", "not allowed") or _is_partial(common)
     ):
         what += ": it is a partial clone that has not fetched it, and judging never fetches"
         remedy = (

@@ -85,6 +85,9 @@ def test_e07_a_partial_clone_is_not_completed_behind_our_back(traps: Path) -> No
     with pytest.raises(RecipeError, match="partial clone") as error:
         read(traps / "e07", head)
     assert "--filter" in error.value.remedy
+    with pytest.raises(RecipeError, match=r"no commit f+\.") as error:
+        read(traps / "e07", "f" * 40)
+    assert "Fetch it" in error.value.remedy
 
 
 def test_e08_e09_inherited_git_variables_change_nothing(
@@ -427,6 +430,14 @@ def test_no_repository(tmp_path: Path, path: str) -> None:
     with pytest.raises(RecipeError) as error:
         read(tmp_path / path, "a" * 40)
     assert error.value.where
+
+
+def test_a_relative_path_from_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(RecipeError, match="cannot be a path"):
+        read(Path("."), "a" * 40)
 
 
 def test_a_git_file_that_leads_nowhere(tmp_path: Path) -> None:
