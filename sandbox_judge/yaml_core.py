@@ -15,7 +15,14 @@ import msgspec
 import yaml
 
 from sandbox_judge.yaml_scalars import is_recipe_null, resolve_core, resolve_recipe
-from sandbox_judge.yaml_strict import LINE_BREAK, check_end, check_gap, check_scalar, with_joined_escapes
+from sandbox_judge.yaml_strict import (
+    LINE_BREAK,
+    check_anchor,
+    check_end,
+    check_gap,
+    check_scalar,
+    with_joined_escapes,
+)
 from sandbox_judge.yaml_tree import (
     DEFAULT_BOUNDS,
     UNRESOLVED,
@@ -181,8 +188,11 @@ class _Composer:
             self.fail(
                 f"more than {self.bounds.nodes:,} values (an alias counts as what it stands for)", event
             )
-        if self.frames and self.frames[-1].in_flow:
+        in_flow = bool(self.frames) and self.frames[-1].in_flow
+        if in_flow:
             check_gap(self.text, self.read_to, event.start_mark)
+        if event.anchor is not None:
+            check_anchor(self.text, event, in_flow)
         self.read_to = event.end_mark.index
 
     def tag(self, event: Any, allowed: tuple[str, ...]) -> str | None:

@@ -43,6 +43,11 @@ def with_joined_escapes(text: str, start: int) -> str:
     return text[:start] + _ESCAPE.sub(_joined, scalar.group()) + text[scalar.end() :]
 
 
+_ANCHOR: Final = re.compile(r"(?:!\S*\s+)*[&*][0-9A-Za-z_-]+")
+_AFTER_NAME: Final = ("", " ", "\t", "\n", "\r")
+_AFTER_NAME_IN_FLOW: Final = (*_AFTER_NAME, ",", "[", "]", "{", "}")
+
+
 def _error(message: str, mark: Any) -> YamlError:
     return YamlError(message, mark.line + 1, mark.column + 1)
 
@@ -58,6 +63,16 @@ def check_scalar(text: str, event: Any, parent_column: int, *, is_value: bool, i
         check_end(text, event.end_mark)
         if event.start_mark.line != event.end_mark.line and parent_column and not in_flow:
             _check_lines(text, event, parent_column + is_value)
+
+
+def check_anchor(text: str, event: Any, in_flow: bool) -> None:
+    """Raises YamlError for the name of an anchor or an alias that ends before its blank."""
+    end = event.start_mark.index
+    if event.anchor is not None:
+        found = _ANCHOR.match(text, end)
+        end = found.end() if found else end
+        if text[end : end + 1] not in (_AFTER_NAME_IN_FLOW if in_flow else _AFTER_NAME):
+            raise _error("the name of an anchor or an alias ends with a blank", event.start_mark)
 
 
 def check_end(text: str, end: Any) -> None:
@@ -99,5 +114,6 @@ def _check_lines(text: str, event: Any, least: int) -> None:
     for number, line in enumerate(lines[1:], start.line + 2):
         content = line.lstrip(" \t")
         spaces = len(line) - len(line.lstrip(" "))
-        if content and content != event.style and spaces < least:
+        is_end = content == event.style and spaces + 1 == len(line)
+        if content and not is_end and spaces < least:
             raise YamlError(f"this goes on a quoted text: indent it by {least} spaces", number, spaces + 1)

@@ -82,7 +82,7 @@ def _name(description: str) -> dict[str, Any]:
 
 def _on() -> dict[str, Any]:
     return {
-        "description": "When the judge applies: any entry suffices. Leave it out to judge every conversation.",
+        "description": "When the judge applies: any entry suffices. Left out: always.",
         "anyOf": [
             {"type": "null"},
             {"type": "object", "maxProperties": 0},
@@ -97,11 +97,11 @@ def _matcher() -> dict[str, Any]:
         {
             "event": {
                 "enum": list(EVENTS),
-                "description": "message: what is said; tool: a call with its result; feedback: what a user rated.",
+                "description": "message: what is said; tool: a call with its result; feedback: a rating.",
             },
             "match": {
                 "type": "object",
-                "description": "Fields that must all hold: role, text, name; args.<path>, status; sentiment, value...",
+                "description": "Fields that must all hold, such as role, text, args.<path>, status.",
                 "propertyNames": {
                     "minLength": 1,
                     "not": {"pattern": rf"^(?:{prohibited}){_END}|(?:^|\.)pattern_id{_END}"},
@@ -115,8 +115,8 @@ def _matcher() -> dict[str, Any]:
 
 def _target() -> dict[str, Any]:
     return {
-        "description": "Text that must be equal, a regex /pattern/imsu to search for, another JSON value, or a list "
-        "of which any may hold.",
+        "description": "Text to equal, a regex /pattern/imsu to search for, other JSON, or a list of "
+        "which any may hold.",
         "anyOf": [
             {"type": "string", "pattern": _TARGET},
             {"type": ["number", "boolean", "null", "object"]},
@@ -166,9 +166,8 @@ def _request() -> dict[str, Any]:
 
 def _transport() -> dict[str, Any]:
     def bounded(low: int, high: int, default: int, description: str) -> dict[str, Any]:
-        return {
-            "type": "integer", "minimum": low, "maximum": high, "default": default, "description": description,
-        }  # fmt: skip
+        bounds = {"type": "integer", "minimum": low, "maximum": high}
+        return {**bounds, "default": default, "description": description}
 
     return {
         "description": "One call's limits. The run's budget is a live setting and comes first.",
@@ -194,7 +193,7 @@ def _local() -> dict[str, Any]:
         {
             "base_url": {
                 "type": "string",
-                "description": "https, or http on localhost, 127.0.0.1 or [::1]; no credentials, query or fragment.",
+                "description": "https, or http on this machine; no credentials, query or fragment.",
             },
             "api_key_env": {
                 "type": "string",
@@ -205,6 +204,6 @@ def _local() -> dict[str, Any]:
         required=("base_url", "api_key_env"),
     )
     return {
-        "description": "An OpenAI-compatible endpoint of your own. In production, live settings must allow it.",
+        "description": "An OpenAI-compatible endpoint of your own; live settings must allow it.",
         "anyOf": [{"type": "null"}, endpoint],
     }
