@@ -5,6 +5,8 @@ link: whoever can write the directory could otherwise have us append to any file
 (docs/decisions/spool.md).
 """
 
+import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -55,9 +57,18 @@ class FileSink:
         fd = self._open()
         try:
             await _lock(fd)
-            for line in lines:
-                _append_whole(fd, line.data + b"\n")
-                taken(line.event_id)
+            is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+            write = _append_whole if is_file else _write_to_device
+            written = []
+            try:
+                for line in lines:
+                    write(fd, line.data + b"\n")
+                    written.append(line.event_id)
+            finally:
+                if is_file:
+                    os.fsync(fd)
+                for event_id in written:
+                    taken(event_id)
         except OSError as error:
             raise DeliveryError(f"it cannot be written: {error.strerror}.", where=self.name) from error
         finally:
@@ -97,12 +108,18 @@ def _open_for_appending(path: Path) -> int:
     except PermissionError:
         fd = os.open(path, os.O_WRONLY | _FLAGS, _MODE)
     if is_new:
+        _sync_name(path)
+    return fd
+
+
+def _sync_name(path: Path) -> None:
+    """Makes a new file's name last; a directory that may not be read is no reason to fail."""
+    with contextlib.suppress(OSError):
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
-    return fd
 
 
 async def _lock(fd: int) -> None:
@@ -115,12 +132,7 @@ async def _lock(fd: int) -> None:
 
 
 def _append_whole(fd: int, data: bytes) -> None:
-    """One write, then fsync; what a full disk cut off is taken back. The caller holds the lock."""
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        written = os.write(fd, data)
-        if written != len(data):
-            raise BlockingIOError(0, "the device took a part of the line only")
-        return
+    """One write; what a full disk cut off is taken back. The caller holds the lock. Raises OSError."""
     end = os.lseek(fd, 0, os.SEEK_END)
     if end and not _ends_with_newline(fd, end):
         data = b"\n" + data  # a writer died amid its line: do not continue it
@@ -128,10 +140,14 @@ def _append_whole(fd: int, data: bytes) -> None:
     try:
         while left:
             left = left[os.write(fd, left) :]
-        os.fsync(fd)
     except OSError:
         os.ftruncate(fd, end)
         raise
+
+
+def _write_to_device(fd: int, data: bytes) -> None:
+    if os.write(fd, data) != len(data):
+        raise OSError(errno.ENOSPC, "the device took a part of the line only")
 
 
 def _ends_with_newline(fd: int, end: int) -> bool:

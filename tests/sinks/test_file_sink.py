@@ -111,3 +111,18 @@ def test_several_writers_of_long_lines(tmp_path):
     assert [writer.wait(30) for writer in writers] == [0, 0, 0]
     ids = [json.loads(line)["id"] for line in path.read_bytes().splitlines()]
     assert sorted(ids) == sorted(f"{writer}-{n}" for writer in range(3) for n in range(20))
+
+
+async def test_of_a_batch_what_fitted_is_taken(event, tmp_path):
+    path = tmp_path / "events.jsonl"
+    taken = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    try:
+        with pytest.raises(DeliveryError, match="File too large"):
+            lines = [event(number, size=2_000) for number in range(5)]
+            await FileSink(path).send(lines, deadline=anyio.current_time() + 1, taken=taken.append)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert taken == ["0", "1"]
+    assert [json.loads(line)["id"] for line in path.read_bytes().splitlines()] == taken
