@@ -114,7 +114,7 @@ DEFERRED = {
     "__init__": "the package's face imports nothing by itself",
     "log": "structlog: 40 ms, only when there is something to say",
     "cli.main": "the command table: a command imports only what it needs",
-    "lanes.choose": "litellm's lane, and the local one: only when a judge needs them",
+    "lanes.choose": "every lane: TLS and HTTP take 0.1 s, and most conversations concern no judge",
     "lanes.litellm_lane": "litellm itself: 6-8 s of CPU, in a worker thread",
     "lanes.local": "an optional extra",
 }

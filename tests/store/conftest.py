@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -68,18 +69,24 @@ def cluster() -> Iterator[str]:
             subprocess.run(_as_postgres(["rm", "-rf", data]), check=False, timeout=60, cwd="/")
 
 
-@pytest.fixture
-def postgresql_url(cluster: str, request: pytest.FixtureRequest) -> Iterator[str]:
+@contextmanager
+def _new_database(place: str, how: str = "") -> Iterator[str]:
     name = "t" + os.urandom(6).hex()
     admin = create_engine(
-        f"postgresql+psycopg://judge@/postgres?host={cluster}&port={_PORT}", isolation_level="AUTOCOMMIT"
+        f"postgresql+psycopg://judge@/postgres?host={place}&port={_PORT}", isolation_level="AUTOCOMMIT"
     )
     with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    yield f"postgresql://judge@/{name}?host={cluster}&port={_PORT}"
+        connection.execute(text(f"CREATE DATABASE {name} {how}"))
+    yield f"postgresql://judge@/{name}?host={place}&port={_PORT}"
     with admin.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     admin.dispose()
+
+
+@pytest.fixture
+def postgresql_url(cluster: str) -> Iterator[str]:
+    with _new_database(cluster) as url:
+        yield url
 
 
 @pytest.fixture
@@ -89,12 +96,47 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each engine."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
-@pytest.fixture
-def database(store_url: str) -> Iterator[Database]:
-    opened = open_database(store_url, write=True)
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    opened = open_database(str(path), write=True)
     bring_up_to_date(opened)
+    opened.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(cluster: str) -> str:
+    admin = create_engine(
+        f"postgresql+psycopg://judge@/postgres?host={cluster}&port={_PORT}", isolation_level="AUTOCOMMIT"
+    )
+    with admin.connect() as connection:
+        connection.execute(text("CREATE DATABASE ready"))
+    admin.dispose()
+    opened = open_database(f"postgresql://judge@/ready?host={cluster}&port={_PORT}", write=True)
+    bring_up_to_date(opened)
+    opened.close()
+    return "ready"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ready_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of each engine with the schema in place (made once, copied for each test)."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "store.db")
+        yield f"sqlite:///{tmp_path}/store.db"
+        return
+    place, template = request.getfixturevalue("cluster"), request.getfixturevalue("postgresql_template")
+    with _new_database(place, f"TEMPLATE {template} STRATEGY FILE_COPY") as url:
+        yield url
+
+
+@pytest.fixture
+def database(ready_url: str) -> Iterator[Database]:
+    opened = open_database(ready_url, write=True)
     yield opened
     opened.close()
