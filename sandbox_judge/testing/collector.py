@@ -123,7 +123,7 @@ class Collector:
 
     def _converse(self, connection: socket.socket, received: bytearray) -> None:
         if self.behaviour.chatter:
-            connection.sendall(self.behaviour.chatter)
+            self._push(connection, self.behaviour.chatter)
         answered = 0
         while not self._stopping.is_set():
             if not self.behaviour.reads:
@@ -141,6 +141,14 @@ class Collector:
             if not data or self._is_over(received, lines):
                 return
             time.sleep(self.behaviour.byte_every_s)
+
+    def _push(self, connection: socket.socket, data: bytes) -> None:
+        left = memoryview(data)
+        while left and not self._stopping.is_set():
+            try:
+                left = left[connection.send(left) :]
+            except TimeoutError:  # the sender does not read yet
+                continue
 
     def _appetite(self, received: bytearray) -> int:
         if self.behaviour.byte_every_s:
@@ -164,7 +172,7 @@ class Collector:
         for line in lines:
             answer = json.dumps({"ack": json.loads(line)["id"]}).encode() + b"\n"
             if self.behaviour.acks == "confused":
-                connection.sendall(
-                    b'{"ack": "another"}\n{"ack": 5}\n[]\n\xff\xfe{"\n' + b"x" * 9_000 + b"\n\n"
+                self._push(
+                    connection, b'{"ack": "another"}\n{"ack": 5}\n[]\n\xff\xfe{"\n' + b"x" * 9_000 + b"\n\n"
                 )
-            connection.sendall(answer)
+            self._push(connection, answer)

@@ -86,6 +86,7 @@ def child(how: str, value: int, arguments: list[str], results: int) -> None:
 
 
 def main() -> None:
+    anyio.run(anyio.sleep, 0)  # the event loop is imported here once, not in each child
     for command in sys.stdin:
         how, value = command.split()
         read, write = os.pipe()
