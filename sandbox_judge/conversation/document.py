@@ -169,10 +169,10 @@ def json_document(value: Any) -> Document:
     return read_document(value.encode()) if isinstance(value, str) else Document(values=(value,))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, *, sort_keys: bool = False) -> str:
     """`value` as compact JSON text, for what is shown or kept as text. Never raises for JSON values."""
     try:
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value, order="deterministic" if sort_keys else None).decode()
     except RecursionError:
         return "(nested too deeply to be shown)"
 

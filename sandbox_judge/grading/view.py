@@ -3,7 +3,7 @@
 One header line, then one entry after another. An entry starts with `[n] ` and its kind, every further line of
 its content with `| `; everything that could break a line does, and other control characters and bidirectional
 marks are shown as escapes. So no content can make a line that reads as an entry or as the header. Equal
-conversations give equal texts, hence equal hashes and equal prompts. Pure.
+conversations give equal texts, hence equal hashes and equal prompts (objects' keys are sorted). Pure.
 """
 
 import hashlib
@@ -189,7 +189,7 @@ def _feedback_fields(entry: Feedback) -> str:
             shown += f" {field}={_name(value)}"
     for field in ("value", "properties"):
         if (value := getattr(entry, field)) is not None:
-            shown += f" {field}={_one_line(json_text(value))}"
+            shown += f" {field}={_one_line(json_text(value, sort_keys=True))}"
     return shown
 
 
@@ -197,7 +197,7 @@ def _content(entry: Entry, include_reasoning: bool) -> str:
     if isinstance(entry, ToolCall):
         if entry.args_text is not None:
             return f"[not JSON] {_lines(entry.args_text)}"
-        return "[no arguments]" if entry.args is None else _lines(json_text(entry.args))
+        return "[no arguments]" if entry.args is None else _lines(json_text(entry.args, sort_keys=True))
     if isinstance(entry, Feedback):
         return _lines(entry.comments or "")
     parts = entry.parts
