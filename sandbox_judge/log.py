@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
-import structlog
-
 from sandbox_judge.terminal import escaped
 
 LogFormat = Literal["text", "json"]
@@ -22,19 +20,11 @@ class Log:
     def __init__(
         self, stream: TextIO | None = None, *, format: LogFormat = "text", verbosity: int = 0
     ) -> None:
-        level = {-1: 40, 0: 30, 1: 20}.get(max(-1, verbosity), 10)
         self.quiet = verbosity < 0
-        self._logger = structlog.wrap_logger(
-            structlog.WriteLogger(stream if stream is not None else sys.stderr),
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True) if format == "json" else _unchanged,
-                structlog.processors.JSONRenderer(sort_keys=True) if format == "json" else _plain,
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(level),
-            context_class=dict,
-            cache_logger_on_first_use=False,
-        )
+        self._level = {-1: 40, 0: 30, 1: 20}.get(max(-1, verbosity), 10)
+        self._stream = stream
+        self._format = format
+        self._logger: Any = None
 
     def debug(self, event: str, **fields: Any) -> None:
         self._say("debug", event, fields)
@@ -49,15 +39,32 @@ class Log:
         self._say("error", event, fields)
 
     def _say(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        if _LEVELS[level] < self._level:
+            return
         # A log that cannot be written (stderr closed, disk full) must never cost a judgement.
         try:
+            self._logger = self._logger or self._made()
             getattr(self._logger, level)(event, **fields)
         except (OSError, ValueError):
             return
 
+    def _made(self) -> Any:
+        # 40 ms to import: most hooks have nothing to say.
+        import structlog
 
-def _unchanged(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return event
+        ending: list[Any] = [_plain]
+        if self._format == "json":
+            ending = [
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.JSONRenderer(sort_keys=True),
+            ]
+        return structlog.wrap_logger(
+            structlog.WriteLogger(self._stream if self._stream is not None else sys.stderr),
+            processors=[structlog.processors.add_log_level, *ending],
+            wrapper_class=structlog.make_filtering_bound_logger(self._level),
+            context_class=dict,
+            cache_logger_on_first_use=False,
+        )
 
 
 def _plain(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:

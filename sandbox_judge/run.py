@@ -17,6 +17,7 @@ from sandbox_judge.access import endpoint_for
 from sandbox_judge.admission import Candidate, ModelOverride, candidates
 from sandbox_judge.budget import Budget, grading_ends, judge_ends
 from sandbox_judge.conversation.events import gate_events
+from sandbox_judge.conversation.model import Conversation, Feedback, ToolCall
 from sandbox_judge.gate.gate import Applies, GateOutcome, Match, Missed, decide
 from sandbox_judge.grading.grade import Grading, Progress, grade
 from sandbox_judge.grading.view import ALLOWANCE, View, build_view
@@ -32,6 +33,10 @@ from sandbox_judge.settings import LiveSettings
 from sandbox_judge.settlement import Deliver, Settlement
 
 _LOCAL_TIMEOUT_MS: Final = 600_000
+# A view of so many characters takes about 5 ms.
+_SHORT_CHARS: Final = 200_000
+_ENTRY_CHARS: Final = 50
+_ARGUMENT_CHARS: Final = 2_000
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,9 +287,11 @@ class _Run:
             )
 
     async def view(self) -> View:
-        """The view, made once, in a thread: a large conversation must not hold the deadline or a signal."""
+        """The view, made once; in a thread where it takes long, so that deadline and signals hold."""
         async with self._view_lock:
-            if self._view is None:
+            if self._view is None and is_short(self.conversation):
+                self._view = self._build()
+            elif self._view is None:
                 self._view = await anyio.to_thread.run_sync(self._build, abandon_on_cancel=True)
             return self._view
 
@@ -323,6 +330,20 @@ class _Run:
             endpoint=self.endpoints.get(candidate.path),
             matched=self.matched.get(candidate.path),
         )
+
+
+def is_short(conversation: Conversation) -> bool:
+    """Whether the view is made within a few milliseconds; looks no further than it must."""
+    left = _SHORT_CHARS
+    for entry in conversation.entries:
+        left -= _ENTRY_CHARS
+        for part in getattr(entry, "parts", ()):
+            left -= len(getattr(part, "text", None) or "")
+        # The size of arguments is not known without writing them: count them as if they were large.
+        left -= _ARGUMENT_CHARS if isinstance(entry, ToolCall | Feedback) else 0
+        if left < 0:
+            return False
+    return True
 
 
 def _unfinished(reason: ErrorType | None, *, begun: bool) -> Invalid:

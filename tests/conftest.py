@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long an example takes says nothing here: speed is measured by benchmarks, side by side.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
 
 SHARED = Path(__file__).parent.parent.parent / "shared"
 

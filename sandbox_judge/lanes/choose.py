@@ -7,9 +7,7 @@ from typing import Any
 import anyio
 
 from sandbox_judge.lanes.base import ChatModel, LaneName
-from sandbox_judge.lanes.http import HttpClient
 from sandbox_judge.lanes.memory import Memory, NoMemory
-from sandbox_judge.lanes.openai_wire import OpenAiWire
 
 
 def lane_for(
@@ -69,6 +67,10 @@ class Lanes:
 
     def _make(self, name: LaneName) -> ChatModel:
         if name == "openai_wire":
+            # TLS and HTTP take a tenth of a second to import, and most conversations concern no judge.
+            from sandbox_judge.lanes.http import HttpClient
+            from sandbox_judge.lanes.openai_wire import OpenAiWire
+
             return OpenAiWire(HttpClient(self._environ), memory=self._memory)
         if name == "litellm":
             # Not the library itself yet, but a module that few runs need.
