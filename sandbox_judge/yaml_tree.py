@@ -21,7 +21,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 1 << 20
     nodes: int = 50_000
     depth: int = 64
-    aliases: int = 100
+    aliases: int = 64
 
 
 DEFAULT_BOUNDS: Final = Bounds()
