@@ -1,9 +1,12 @@
 """How a text must stand in a view, by the specification's words alone: independent of the view's own code."""
 
+from functools import cache
+
 BREAKS = {"\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"}
 BIDI = {*"\u061c\u200e\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 
 
+@cache
 def shown(text: str) -> str:
     out = []
     for character in text.replace("\r\n", "\n"):
