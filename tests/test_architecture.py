@@ -99,7 +99,8 @@ LAYERS: list[list[str]] = [
     ["store.commit_order", "store.evidence"],
     ["store.trend", "store.listing", "store.asking"],
     ["store.compare"],
-    ["store.experiment", "store.rendering"],
+    ["store.experiment", "store.rendering", "store.html", "store.page_server"],
+    ["store.report"],
     ["testing.*"],
     ["cli.surface", "cli.crash", "cli.interrupts", "cli.run_arguments", "cli.present"],
     ["cli.run_request"],
@@ -112,6 +113,7 @@ LAYERS: list[list[str]] = [
 DEFERRED = {
     "sinks.open": "the HTTP client of the https: sink: only where one is asked for",
     "__init__": "the package's face imports nothing by itself",
+    "paths": "platformdirs: only where the XDG rules do not hold",
     "log": "structlog: 40 ms, only when there is something to say",
     "cli.main": "the command table: a command imports only what it needs",
     "lanes.choose": "every lane: TLS and HTTP take 0.1 s, and most conversations concern no judge",

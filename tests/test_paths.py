@@ -69,3 +69,8 @@ def test_the_makeshift_place_can_be_private() -> None:
 def test_platformdirs_is_not_imported() -> None:
     code = "import sys, sandbox_judge.paths; sys.exit('platformdirs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_elsewhere_than_on_linux_platformdirs_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert str(state_dir({"HOME": "/elsewhere"}).path) == platformdirs.user_state_dir("sandbox-judge", False)

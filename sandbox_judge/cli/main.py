@@ -36,7 +36,12 @@ Exit codes: 0 done; 1 a check you asked for did not hold; 2 usage, input or conf
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors go through the one boundary."""
+    """An argument parser whose errors go through the one boundary, and whose help goes to the surface."""
+
+    surface: Surface
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        self.surface.out(message.rstrip("\n"))
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}.", where=self.prog, remedy=f"See `{self.prog} --help`.")
@@ -78,8 +83,8 @@ def _dispatch(argv: list[str], surface: Surface) -> int:
         if {"-h", "--help", "--version"} & set(argv):
             return _top_level(argv, surface)
         argv, command = ["run", *argv], "run"
-    parser = _parser()
-    subparsers = parser.add_subparsers(dest="command", parser_class=_Parser)
+    parser = _parser(surface)
+    subparsers = parser.add_subparsers(dest="command", parser_class=type(parser))
     module = import_module(f"sandbox_judge.cli.{COMMANDS[command][0]}")
     module.add(subparsers)
     for subparser in subparsers.choices.values():
@@ -95,7 +100,7 @@ def _looks_like_a_document(word: str, surface: Surface) -> bool:
 
 
 def _top_level(argv: list[str], surface: Surface) -> int:
-    parser = _parser()
+    parser = _parser(surface)
     width = max(map(len, COMMANDS))
     table = "\n".join(f"  {name:{width}}  {text}" for name, (_, text) in COMMANDS.items())
     parser.epilog = f"commands:\n{table}\n\n{_EPILOG}"
@@ -104,8 +109,9 @@ def _top_level(argv: list[str], surface: Surface) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser(surface: Surface) -> _Parser:
+    # argparse makes the subparsers itself: the surface reaches them as an attribute of their class.
+    parser = type("_SurfaceParser", (_Parser,), {"surface": surface})(
         prog="sandbox-judge",
         description="LLM judges that grade an agent's conversation inside the sandbox it ran in.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -114,6 +120,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"sandbox-judge {__version__}")
     _add_global_options(parser, top=True)
+    assert isinstance(parser, _Parser)
     return parser
 
 
