@@ -96,7 +96,7 @@ def _is_field(event: str, field: str) -> bool:
     if field.rpartition(".")[2] == "pattern_id" or field in ("environment", "runtime_group"):
         return True  # an error already
     return any(
-        field == name or (name.endswith(".") and field.startswith(name) and field != name)
+        field.startswith(name) and field != name if name.endswith(".") else field == name
         for name in EVENT_FIELDS[event]
     )
 
