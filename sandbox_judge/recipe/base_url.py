@@ -6,7 +6,7 @@ this machine. Python's `urllib.parse` takes and refuses other addresses.
 """
 
 import re
-from ipaddress import AddressValueError, IPv6Address
+import socket
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -67,11 +67,9 @@ def _is_port(text: str) -> bool:
 
 
 def _ipv6(text: str) -> str | None:
-    if "%" in text:
-        return None
     try:
-        return str(IPv6Address(text))
-    except (AddressValueError, ValueError):
+        return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, text))
+    except (OSError, ValueError):
         return None
 
 

@@ -3,6 +3,7 @@
 `introspection-recipe-check` is an optional install; the hook never comes here.
 """
 
+import json
 import os
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,8 +16,11 @@ _CHECKER: Final = "introspection_recipe_check"
 NOT_INSTALLED: Final = (
     "only the judges were checked: install introspection-recipe-check to check the rest of the recipe too"
 )
-# A plain recipe has no package.json, or one without `pi`; the platform asks for both.
-_SEED_LAYOUT: Final = frozenset({"package.manifest_missing", "package.pi_missing"})
+# A plain recipe has no package.json, or one without `pi`, and a folder may hold judges alone. The platform asks
+# for all of it; the hook does not.
+_NO_MANIFEST: Final = frozenset({"package.manifest_missing", "package.pi_missing"})
+_SEED_LAYOUT: Final = _NO_MANIFEST | {"package.agents_missing"}
+_MANIFEST: Final = "package.json"
 _SKIPPED: Final = frozenset({".git", "node_modules", "target", "__pycache__", ".venv"})
 _MAX_FILES: Final = 5_000
 _MAX_BYTES: Final = 256 << 10
@@ -29,14 +33,28 @@ def check_rest(folder: Path) -> tuple[tuple[Diagnostic, ...], str | None]:
     checker: Any = import_module(_CHECKER)
     snapshot, whole = _snapshot(folder)
     try:
-        report = checker.check_recipe_files(snapshot)
+        found = list(checker.check_recipe_files(snapshot).diagnostics)
+        if any(d.code in _NO_MANIFEST for d in found):
+            # It looks no further without `pi`: ask once more, as if that stood there.
+            found = [d for d in found if d.code in _NO_MANIFEST]
+            found += checker.check_recipe_files(_with_pi(snapshot)).diagnostics
     except ValueError as error:
         return (), f"only the judges were checked: introspection-recipe-check refused the rest ({error})"
-    found = tuple(_diagnostic(d) for d in report.diagnostics if not d.code.startswith("judge."))
-    return (
-        found,
-        None if whole else f"the recipe has more than {_MAX_FILES:,} files: the others were not checked",
-    )
+    kept = tuple(_diagnostic(d) for d in found if not d.code.startswith("judge."))
+    return kept, None if whole else f"only the first {_MAX_FILES:,} files of the recipe were checked"
+
+
+def _with_pi(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """The tree with the `pi` object that the seed layout has not."""
+    content = next((f["content"] for f in snapshot["files"] if f["path"] == _MANIFEST), None)
+    try:
+        package = json.loads(content or '{"name": "recipe"}')
+    except (ValueError, RecursionError):
+        package = None
+    if isinstance(package, dict):
+        content = json.dumps({**package, "pi": {}})
+    files = [f for f in snapshot["files"] if f["path"] != _MANIFEST]
+    return {**snapshot, "files": [*files, {"path": _MANIFEST, "content": content}]}
 
 
 def _diagnostic(theirs: Any) -> Diagnostic:

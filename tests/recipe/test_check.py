@@ -56,7 +56,7 @@ def found(content: bytes) -> list[tuple[str, str, str]]:
         (gate("tool", "{status: failed}"), "on.match_invalid", "never its value"),
         (gate("message", "{role: [user, bot]}"), "on.match_invalid", "'bot'"),
         (gate("tool", "{name: []}"), "on.match_invalid", "empty list"),
-        (gate("tool", "{args: {a: 1}}"), "on.match_invalid", "dotted path"),
+        (gate("tool", "{args: {a: 1}}"), "on.match_invalid", "equals it as JSON"),
         (PLAIN.replace(b"gpt-5", b"2025-08-07"), "llm.model_invalid", "date"),
         (PLAIN.replace(b"gpt-5", b"12:30:45"), "llm.model_invalid", "time"),
     ],
@@ -186,6 +186,7 @@ def test_the_rest_of_the_recipe_is_checked_where_its_checker_is_installed(tmp_pa
     ran = Ran(check_command, ["check", "-o", "json"], folder)
     told = {d["code"]: d["severity"] for d in json.loads(ran.out)["diagnostics"]}
     assert told.pop("package.manifest_missing") == "warning"
+    assert all(code.startswith("agent.") for code in told)
     assert "error" in told.values() and ran.code == 1
     assert not any(code.startswith("judge.") for code in told)
 

@@ -24,7 +24,7 @@ CORPUS: list[dict[str, Any]] = json.loads(
 )
 # What a schema cannot say: the engine's and the address's own rules, and how a number is written.
 BEYOND = ("judge.on.regex_invalid", "judge.llm.local.base_url_invalid")
-HOW_WRITTEN = ("temperature-hex", "retries-minus-zero")
+HOW_WRITTEN = ("temperature-hex", "max-tokens-float", "retries-minus-zero")
 
 
 def accepts(value: Any) -> bool:
