@@ -1,0 +1,60 @@
+"""One self-contained page: data, style and script in it, nothing fetched, and a policy that says so.
+
+Conversation text can never run: the data stands in a JSON block whose angle brackets are escaped, the script
+sets it as text only, and the policy lets exactly the page's own two scripts run, by their hashes.
+"""
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any, Final
+
+from sandbox_judge.canonical import sanitised
+
+_ASSETS: Final = ("page.html", "page.css", "page.js", "uplot.css", "uplot.js")
+
+
+def _assets() -> dict[str, str]:
+    place = files("sandbox_judge.store") / "page"
+    return {name: (place / name).read_text("utf-8") for name in _ASSETS}
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def policy(assets: dict[str, str]) -> str:
+    """The content security policy of the page."""
+    scripts = " ".join(_source(assets[name]) for name in ("uplot.js", "page.js"))
+    styles = " ".join(_source(assets[name]) for name in ("uplot.css", "page.css"))
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src {styles}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def data_block(data: Any) -> str:
+    """JSON that may stand in a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(sanitised(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def html(data: Any) -> bytes:
+    """The page as UTF-8."""
+    assets = _assets()
+    parts = {
+        "csp": policy(assets),
+        "uplot_css": assets["uplot.css"],
+        "page_css": assets["page.css"],
+        "uplot_js": assets["uplot.js"],
+        "page_js": assets["page.js"],
+        "data": data_block(data),
+    }
+    # Not str.format: the scripts are full of braces. Each place is filled once, from the template's own text.
+    page, rest = "", assets["page.html"]
+    while "{" in rest:
+        before, _, after = rest.partition("{")
+        name, _, rest = after.partition("}")
+        page += before + parts[name]
+    return (page + rest).encode()
