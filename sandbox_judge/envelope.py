@@ -60,6 +60,7 @@ class HookInput(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Any
     envelope: Envelope = Envelope()
     warnings: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def is_envelope(value: Any) -> bool:
@@ -77,7 +78,7 @@ def hook_input_of(value: Any) -> HookInput:
         return HookInput(conversation=value)
     given = {key: item for key, item in value.items() if key in _KEYS and item is not None}
     conversation = given.pop("conversation")
-    unknown = sorted(str(key) for key in value.keys() - _KEYS)
+    unknown = tuple(sorted(str(key) for key in value.keys() - _KEYS))
     try:
         envelope = msgspec.convert(given, Envelope)
     except msgspec.ValidationError as error:
@@ -88,7 +89,7 @@ def hook_input_of(value: Any) -> HookInput:
         ) from error
     check_environment(envelope.environment)
     warnings = (f"unknown keys of the envelope are ignored: {', '.join(unknown)}",) if unknown else ()
-    return HookInput(conversation=conversation, envelope=envelope, warnings=warnings)
+    return HookInput(conversation=conversation, envelope=envelope, warnings=warnings, unknown=unknown)
 
 
 def check_environment(word: str | None) -> None:

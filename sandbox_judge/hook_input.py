@@ -38,6 +38,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     envelope: Envelope
     digest: str
     warnings: tuple[str, ...] = ()
+    unknown_keys: tuple[str, ...] = ()
 
     def subjects(self, *, id: str | None = None, every: bool = False) -> tuple[Subject, ...]:
         """The conversations to grade: all of them, the one that `id` names, or the only one.
@@ -121,4 +122,5 @@ def read_input(
         envelope=envelope,
         digest=sha256(raw if raw is not None else canonical_json(data)),
         warnings=(*taken.warnings, *warnings),
+        unknown_keys=taken.unknown,
     )
