@@ -33,6 +33,8 @@ ENVIRONMENT: Final = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
+# What its import sets by itself: where the vocabularies lie that it ships. Needed for as long as it is used.
+_ITS_OWN: Final = "TIKTOKEN_CACHE_DIR"
 # A provider's own address, said outright: litellm would look for one in the environment first.
 OWN_BASE_URLS: Final = {
     "openai": "https://api.openai.com/v1",
@@ -80,13 +82,15 @@ class LitellmLane:
         self._library: Background[Any] | None = None
         self._before: dict[str, str | None] = {}
         self._clients: list[Any] = []
+        self._closed = False
 
     def start(self) -> None:
         """Begins to import litellm in a thread; returns at once. Sets `ENVIRONMENT` until `aclose`."""
         if self._library is None:
-            self._before = {name: os.environ.get(name) for name in ENVIRONMENT}
-            os.environ.update(ENVIRONMENT)
-            self._library = Background(_imported, name="import litellm")
+            self._set_environment()
+            if _ITS_OWN not in os.environ:
+                self._before[_ITS_OWN] = None
+            self._library = Background(self._import, name="import litellm")
 
     async def complete(self, call: Call, *, deadline: float) -> Reply:
         """See `ChatModel.complete`."""
@@ -106,14 +110,33 @@ class LitellmLane:
                 with anyio.move_on_after(_CLOSE_S):
                     await self._loop.run(self._closed_clients)
             await self._loop.aclose(within_s=_CLOSE_S)
-        for name, value in self._before.items():
-            if os.environ.get(name) != ENVIRONMENT[name]:
+        self._closed = True
+        if self._library is None or self._library.finished:
+            self._put_back()
+
+    def _set_environment(self) -> None:
+        for name, value in ENVIRONMENT.items():
+            now = os.environ.get(name)
+            if now != value:
+                self._before.setdefault(name, now)
+                os.environ[name] = value
+
+    def _put_back(self) -> None:
+        before, self._before = self._before, {}
+        for name, value in before.items():
+            if name in ENVIRONMENT and os.environ.get(name) != ENVIRONMENT[name]:
                 continue  # someone else changed it meanwhile
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        self._before, self._library = {}, None
+
+    def _import(self) -> Any:
+        try:
+            return _imported()
+        finally:
+            if self._closed:  # an import that outlived its lane had to end under our environment
+                self._put_back()
 
     async def _closed_clients(self) -> None:
         clients, self._clients = self._clients, []
@@ -129,7 +152,7 @@ class LitellmLane:
             raise ModelFailure(
                 "provider_error", f"litellm cannot be used: {masked(str(error))}", retryable=False
             ) from error
-        os.environ.update(ENVIRONMENT)  # another lane of this process may have put it back
+        self._set_environment()  # another lane of this process may have put it back
         known = self._memory.known(call)
         refused: set[Refusal] = set(known)
         requests = attempts = 0
