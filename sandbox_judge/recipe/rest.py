@@ -16,8 +16,8 @@ _CHECKER: Final = "introspection_recipe_check"
 NOT_INSTALLED: Final = (
     "only the judges were checked: install introspection-recipe-check to check the rest of the recipe too"
 )
-# A plain recipe has no package.json, or one without `pi`, and a folder may hold judges alone. The platform asks
-# for all of it; the hook does not.
+# A plain recipe has no package.json, or one without `pi`, and a folder may hold judges alone. The platform
+# asks for all of it; the hook does not.
 _NO_MANIFEST: Final = frozenset({"package.manifest_missing", "package.pi_missing"})
 _SEED_LAYOUT: Final = _NO_MANIFEST | {"package.agents_missing"}
 _MANIFEST: Final = "package.json"
