@@ -26,9 +26,7 @@ def add(subparsers: Any) -> None:
     baseline = parser.add_mutually_exclusive_group()
     baseline.add_argument("--baseline", metavar="COMMIT", help="compare with this version")
     baseline.add_argument("--floor", type=float, metavar="RATE", help="compare with a rate, 0 to 1")
-    parser.add_argument(
-        "--version-under-guard", metavar="COMMIT", help="look at this version, not the newest"
-    )
+    parser.add_argument("--at", metavar="COMMIT", help="look at this version, not the newest")
     parser.add_argument("--strict", action="store_true", help="exit 1 too where the evidence gives no answer")
     add_confidence(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
@@ -42,10 +40,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
         raise UsageError(f"{args.floor} is no rate.", where="--floor", remedy="Give a number from 0 to 1.")
     with reading(args.store, env.environ) as database:
         found = cells(database, choice(args, database, judge=args.judge))
-        named = [
-            full_commits(database, [one])[0] if one else None
-            for one in (args.baseline, args.version_under_guard)
-        ]
+        named = [full_commits(database, [one])[0] if one else None for one in (args.baseline, args.at)]
     found, note = one_environment(found)
     if note:
         env.err(note)

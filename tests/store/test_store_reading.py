@@ -249,7 +249,7 @@ def test_a_guard(database: Database, ask: Command) -> None:
     assert ask("guard", "tone", "--floor", "0.4").code == 0
     assert ask("guard", "tone", "--floor", "0.7").code == 1
     assert ask("guard", "tone", "--baseline", commit(2)).code == 1
-    assert ask("guard", "tone", "--version-under-guard", commit(2)).code == 0
+    assert ask("guard", "tone", "--at", commit(2)).code == 0
     # An edited judge has no baseline: said, and no false alarm unless asked for.
     put(database, many(1, 50, name="d", version=4, definition="two", at=START + 3 * DAY))
     said = ask("guard", "tone")
@@ -378,3 +378,20 @@ def test_an_empty_store(tmp_path: Path) -> None:
         command("trend", "tone", store=str(tmp_path / "s.db"), cwd=tmp_path)
     with pytest.raises(InputError, match="no store yet"):
         command("guard", "tone", store=str(tmp_path / "absent.db"), cwd=tmp_path)
+
+
+def test_the_documentation_shows_what_the_samples_give(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    store = str(tmp_path / "s.db")
+
+    def say(*argv: str) -> Said:
+        return command(*argv, store=store, cwd=docs)
+
+    shown = (docs / "store.md").read_text()
+    assert say("collect", "samples/judgements.jsonl").err.strip() in shown
+    for row in say("trend", "refund-policy").text.splitlines()[:5]:
+        assert row in shown
+    assert say("compare", "e13728c", "ce679e4").text.splitlines()[-1] in shown
+    guarded = say("guard", "refund-policy", "--at", "ce679e4")
+    assert guarded.code == 1
+    assert guarded.text.splitlines()[-2] in shown
