@@ -40,7 +40,8 @@ LAYERS: list[list[str]] = [
     ],
     ["lanes.connect", "lanes.failures", "conversation.adapter", "conversation.parts", "recipe.git_reader"],
     ["conversation.feedback", "conversation.exchange", "conversation.streams", "recipe.git_revision"],
-    ["conversation.builder", "recipe.git", "recipe.worktree"],
+    ["conversation.builder", "conversation.claude_tree", "recipe.git", "recipe.worktree"],
+    ["conversation.blocks"],
     [
         "grading.instruments",
         "grading.json_objects",

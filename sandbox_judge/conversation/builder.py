@@ -8,7 +8,7 @@ warning. Pure.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sandbox_judge.conversation.document import parse_json
+from sandbox_judge.conversation.document import parse_json, too_deep
 from sandbox_judge.conversation.feedback import feedback_of, iso_time, merged
 from sandbox_judge.conversation.model import (
     CONTENT_MISSING,
@@ -47,8 +47,6 @@ _STATUSES: Final[Mapping[str, Status]] = {
     "canceled": "cancelled",
     "aborted": "cancelled",
 }
-# What everything behind the adapters (hashes, gates, views) may recurse into.
-_MAX_DEPTH: Final = 100
 
 
 def status_of(word: Any) -> tuple[Status, str | None, Warning_ | None]:
@@ -240,7 +238,7 @@ class ConversationBuilder:
             value, text = parsed, value
         else:
             text = None
-        if _deeper_than(value, _MAX_DEPTH):
+        if too_deep(value):
             self.warn(
                 "arguments_too_deep", "the arguments are nested too deeply and were kept as text", entry=n
             )
@@ -266,17 +264,3 @@ class ConversationBuilder:
                     del waiting[index]
                     return number
         return None
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(limit):
-        if not level:
-            return False
-        level = [
-            item
-            for container in level
-            for item in (container.values() if isinstance(container, dict) else container)
-            if isinstance(item, dict | list)
-        ]
-    return bool(level)

@@ -19,6 +19,7 @@ from sandbox_judge.conversation.model import Warning_
 from sandbox_judge.errors import InputError
 
 MAX_BYTES: Final = 1 << 30
+MAX_DEPTH: Final = 100
 # CPython refuses to print or read longer integers; they are kept as text.
 _MAX_DIGITS: Final = 4_000
 _BOMS: Final = (
@@ -175,6 +176,22 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
         return msgspec.json.encode(value, order="deterministic" if sort_keys else None).decode()
     except RecursionError:
         return "(nested too deeply to be shown)"
+
+
+def too_deep(value: Any) -> bool:
+    """Whether a JSON value is nested deeper than what stands behind the adapters (hashes, gates, views) may
+    recurse into. Such a value goes into a conversation as text."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
+        ]
+    return bool(level)
 
 
 def _encoded(value: Any) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sandbox_judge.conversation.document import json_text, too_deep
 from sandbox_judge.conversation.model import Conversation, Entry, Feedback, ToolResult, Warning_
 from sandbox_judge.conversation.parts import as_text
 
@@ -69,9 +70,9 @@ def feedback_of(value: Any, n: int = 0) -> tuple[Feedback, tuple[str, ...]]:
         n=n,
         name=_text(value.get("name")),
         sentiment=_text(value.get("sentiment")),
-        value=value.get("value"),
+        value=_kept(value.get("value")),
         comments=_text(value.get("comments", value.get("comment"))),
-        properties={**others, **properties} or None,
+        properties={str(key): _kept(item) for key, item in {**others, **properties}.items()} or None,
         user_id=_text(value.get("user_id")),
         agent_name=_text(value.get("agent_name")),
         time=iso_time(time),
@@ -121,6 +122,10 @@ def _renumbered(entry: Entry, n: int, numbers: Mapping[int, int]) -> Entry:
     if isinstance(entry, ToolResult) and entry.call is not None:
         return msgspec.structs.replace(entry, n=n, call=numbers.get(entry.call))
     return entry if entry.n == n else msgspec.structs.replace(entry, n=n)
+
+
+def _kept(value: Any) -> Any:
+    return json_text(value) if too_deep(value) else value
 
 
 def _text(value: Any) -> str | None:

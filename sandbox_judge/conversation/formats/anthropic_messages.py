@@ -130,7 +130,7 @@ def _is_own(block: Any) -> bool:
     if not isinstance(block, dict):
         return False
     kind = block.get("type")
-    if kind in _BLOCKS:
+    if isinstance(kind, str) and kind in _BLOCKS:
         return True
     return (kind == "thinking" and isinstance(block.get("thinking"), str)) or (
         kind == "image" and isinstance(block.get("source"), dict)

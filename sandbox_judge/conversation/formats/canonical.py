@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.model import Conversation, ToolCall, ToolResult
+from sandbox_judge.conversation.document import Document, too_deep
+from sandbox_judge.conversation.model import Conversation, Entry, Feedback, ToolCall, ToolResult
 from sandbox_judge.errors import InputError
 
 NAME: Final = "canonical"
@@ -51,6 +51,8 @@ def _is_one(value: Any) -> bool:
 def _checked(conversation: Conversation) -> Conversation:
     """Raises InputError unless entries are numbered in order and results name earlier calls."""
     for n, entry in enumerate(conversation.entries, 1):
+        if any(too_deep(value) for value in _kept(entry)):
+            raise InputError(f"Entry {n} of the canonical conversation is nested too deeply.")
         if entry.n != n:
             raise InputError(
                 f"Entry {n} of the canonical conversation is numbered {entry.n}.",
@@ -61,3 +63,10 @@ def _checked(conversation: Conversation) -> Conversation:
             if not isinstance(call, ToolCall):
                 raise InputError(f"Entry {n} answers entry {entry.call}, which is no earlier tool call.")
     return conversation
+
+
+def _kept(entry: Entry) -> list[Any]:
+    """The values of an entry that may be any JSON."""
+    if isinstance(entry, ToolCall):
+        return [entry.args]
+    return [entry.value, *(entry.properties or {}).values()] if isinstance(entry, Feedback) else []
