@@ -59,11 +59,22 @@ class Lanes:
                 start()
 
     async def aclose(self) -> None:
-        """Closes every lane; each bounds its own wait, and one that fails does not keep the others."""
+        """Closes every lane; each bounds its own wait. One that fails does not keep the others from closing:
+        the first error is raised when all are done."""
         made, self._made = self._made, {}
+        errors: list[Exception] = []
+
+        async def close(lane: ChatModel) -> None:
+            try:
+                await lane.aclose()
+            except Exception as error:
+                errors.append(error)
+
         async with anyio.create_task_group() as group:
             for lane in made.values():
-                group.start_soon(lane.aclose)
+                group.start_soon(close, lane)
+        if errors:
+            raise errors[0]
 
     def _make(self, name: LaneName) -> ChatModel:
         if name == "openai_wire":

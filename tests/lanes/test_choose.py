@@ -39,6 +39,19 @@ async def test_a_lane_is_made_at_its_first_use_and_once() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_lane_that_cannot_be_closed_does_not_keep_the_others() -> None:
+    class Broken(ScriptedModel):
+        async def aclose(self) -> None:
+            raise OSError("broken")
+
+    other = ScriptedModel([], lane="local")
+    lanes = Lanes({}, given={"litellm": Broken([]), "local": other})
+    with pytest.raises(OSError, match="broken"):
+        await lanes.aclose()
+    assert other.closed == 1
+
+
+@pytest.mark.anyio
 async def test_given_lanes_are_used_and_closed() -> None:
     model = ScriptedModel(["hello"], lane="litellm")
     lanes = Lanes({}, given={"litellm": model})
