@@ -209,13 +209,19 @@ class _Run:
     async def _gates(self, asked: list[Candidate]) -> None:
         gates = [candidate.loaded.gate for candidate in asked if candidate.loaded.gate is not None]
         events = list(gate_events(self.conversation)) if any(gate.matchers for gate in gates) else []
-        await decide(
-            gates,
-            events,
-            deadline=self.grading_end,
-            explain=self.options.explain,
-            settled=lambda number, outcome: self._gate_decided(asked[number], outcome),
-        )
+        try:
+            await decide(
+                gates,
+                events,
+                deadline=self.grading_end,
+                explain=self.options.explain,
+                settled=lambda number, outcome: self._gate_decided(asked[number], outcome),
+            )
+        except Exception as error:
+            null = self._internal(error)
+            for candidate in asked:
+                if candidate.path in self.settlement.waiting and candidate.path not in self.matched:
+                    await self._settle(candidate, Progress(zero=self.started).ended(null))
 
     def _gate_decided(self, candidate: Candidate, outcome: GateOutcome) -> None:
         if isinstance(outcome, Missed):
@@ -258,9 +264,7 @@ class _Run:
                 else:
                     grading = await self._grading(candidate, progress)
             except Exception as error:
-                crash = self.ports.crashed(error)
-                message = f"a bug of sandbox_judge; its report is {crash}"
-                grading = progress.ended(Invalid(type="internal", message=message))
+                grading = progress.ended(self._internal(error))
             with anyio.CancelScope(shield=True):
                 await self._settle(candidate, grading)
 
@@ -285,6 +289,10 @@ class _Run:
                 deadline=judge_ends(self.budget, now=anyio.current_time(), grading_end=self.grading_end),
                 progress=progress,
             )
+
+    def _internal(self, error: Exception) -> Invalid:
+        crash = self.ports.crashed(error)
+        return Invalid(type="internal", message=f"a bug of sandbox_judge; its report is {crash}")
 
     async def view(self) -> View:
         """The view, made once; in a thread where it takes long, so that deadline and signals hold."""

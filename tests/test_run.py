@@ -1,5 +1,6 @@
 """The hook in order, in virtual time with a scripted model: applicable judges = verdicts + nulls, always."""
 
+import functools
 import json
 from contextlib import asynccontextmanager
 
@@ -111,9 +112,7 @@ def virtual(test):
         clock = trio.testing.MockClock(autojump_threshold=0)
         return anyio.run(lambda: test(*args, **kwargs), backend="trio", backend_options={"clock": clock})
 
-    run.__name__ = test.__name__
-    run.__doc__ = test.__doc__
-    return run
+    return functools.wraps(test)(run)
 
 
 @virtual
@@ -211,6 +210,17 @@ async def test_a_bug_in_one_judge_is_its_internal_null_and_nobody_elses():
     assert outcomes(report) == {"broken": "internal", "fine": "pass"}
     assert isinstance(bench.crashes[0], ZeroDivisionError)
     assert "crash-1" in report.events[0]["payload"]["error"]["message"]
+
+
+@virtual
+async def test_a_bug_in_the_gates_is_an_internal_null_for_each(monkeypatch):
+    async def broken(*_, **__):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("sandbox_judge.run.decide", broken)
+    bench = Bench([])
+    report = await bench.run(loaded(judge_text("a"), judge_text("b")))
+    assert outcomes(report) == {"a": "internal", "b": "internal"}
 
 
 @virtual

@@ -1,16 +1,23 @@
 """A recipe ready to judge with: its judge files read, its gates compiled. Made once, used for many runs."""
 
+import time
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from sandbox_judge.gate.language import RegexLiteral
 from sandbox_judge.gate.match import CompiledGate, compile_gate
+from sandbox_judge.gate.regex import compile_regex
 from sandbox_judge.recipe.diagnostics import Diagnostic
+from sandbox_judge.recipe.gate_fields import Compile
 from sandbox_judge.recipe.judge_file import JudgeFile, duplicate_names, read_judge_file
 from sandbox_judge.recipe.load import RecipeSource, SourceFile
 
 UNREADABLE: Final = "judge.unreadable"
+# A pattern takes up to 0.1 s to compile, and a hostile recipe can hold thousands. Past this much CPU time
+# patterns are not tried here any more: the gate compiles what it needs, within its own bounds.
+_COMPILING_S: Final = 1.0
 
 
 class LoadedJudge(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +50,8 @@ def loaded_recipe(
     source: RecipeSource, *, recipe_id: str | None = None, only: Iterable[str] = ()
 ) -> LoadedRecipe:
     """Reads the judge files of a source. `only` names the judges to keep (all where it is empty)."""
-    files = [_read(file) for file in source.files]
+    compiles = _Compiling()
+    files = [_read(file, compiles) for file in source.files]
     duplicates = {diagnostic.path: diagnostic for diagnostic in duplicate_names(files)}
     names = frozenset(only)
     judges = [_loaded(file, duplicates.get(file.path)) for file in files if not names or file.name in names]
@@ -55,9 +63,25 @@ def loaded_recipe(
     )
 
 
-def _read(file: SourceFile) -> JudgeFile:
+class _Compiling:
+    """Tries patterns until the time for that is used up."""
+
+    def __init__(self) -> None:
+        self._left_s = _COMPILING_S
+
+    def __call__(self, literal: RegexLiteral) -> None:
+        if self._left_s <= 0:
+            return
+        began = time.thread_time()
+        try:
+            compile_regex(literal)
+        finally:
+            self._left_s -= time.thread_time() - began
+
+
+def _read(file: SourceFile, compiles: Compile) -> JudgeFile:
     if file.content is not None:
-        return read_judge_file(file.path, file.content)
+        return read_judge_file(file.path, file.content, compiles=compiles)
     problem = Diagnostic(code=UNREADABLE, path=file.path, message=f"the file {file.problem}")
     return JudgeFile(path=file.path, definition_hash="", diagnostics=(problem,))
 
