@@ -5,6 +5,7 @@ Adapters call this and `parts`, so that each knows only the shape of its format 
 warning. Pure.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -71,8 +72,12 @@ class ConversationBuilder:
         self._warnings: list[Warning_] = []
         self._status: Status = "completed"
         self._detail: str | None = None
-        # Calls without a result so far, as (number, name) by id; calls without an id stand under None.
-        self._open: dict[str | None, list[tuple[int, str]]] = {}
+        # Where to look for the call that a result answers. Answered ones are passed over when met, so that
+        # matching stays linear whatever the order of results.
+        self._answered: set[int] = set()
+        self._by_id: dict[str, list[int]] = {}
+        self._by_name: dict[str, deque[int]] = {}
+        self._without_id: deque[int] = deque()
 
     @property
     def next_number(self) -> int:
@@ -158,7 +163,11 @@ class ConversationBuilder:
                 time=None if time is None else iso_time(time),
             )
         )
-        self._open.setdefault(key, []).append((n, called))
+        if key is not None:
+            self._by_id.setdefault(key, []).append(n)
+        else:
+            self._by_name.setdefault(called, deque()).append(n)
+            self._without_id.append(n)
         return n
 
     def tool_result(
@@ -176,8 +185,10 @@ class ConversationBuilder:
         without an id the earliest unanswered one of that name. Else an orphan, with a warning."""
         n = len(self._entries) + 1
         key = None if id is None else as_text(id) or None
-        found = self._take(call) if call is not None else self._match(key, name)
-        if found is None:
+        found = self._match(key, name) if call is None else call if self._is_open(call) else None
+        if found is not None:
+            self._answered.add(found)
+        else:
             whose = f"id {key!r}" if key else f"name {name!r}" if name else "no id"
             self.warn("orphan_result", f"a tool result ({whose}) answers no open call", entry=n)
         self._entries.append(
@@ -246,21 +257,18 @@ class ConversationBuilder:
         return value, None
 
     def _match(self, key: str | None, name: Any) -> int | None:
-        waiting = self._open.get(key)
-        if not waiting:
-            return None
         if key is not None:
-            return waiting.pop()[0]
-        for index, (number, called) in enumerate(waiting):
-            if not name or called == name:
-                del waiting[index]
+            calls = self._by_id.get(key, [])
+            while calls:
+                if (number := calls.pop()) not in self._answered:
+                    return number
+            return None
+        waiting = self._by_name.get(as_text(name)) if name else self._without_id
+        while waiting:
+            if (number := waiting.popleft()) not in self._answered:
                 return number
         return None
 
-    def _take(self, number: int) -> int | None:
-        for waiting in self._open.values():
-            for index, (open_number, _) in enumerate(waiting):
-                if open_number == number:
-                    del waiting[index]
-                    return number
-        return None
+    def _is_open(self, number: int) -> bool:
+        called = 0 < number <= len(self._entries) and isinstance(self._entries[number - 1], ToolCall)
+        return called and number not in self._answered

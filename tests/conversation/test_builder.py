@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,3 +210,35 @@ def test_numbers_and_null_never_read_as_words():
 
 def test_text_of_joins_text_parts_only():
     assert text_of([Text(text="a"), Media(media="image"), Text(text="b")]) == "a\nb"
+
+
+def test_explicit_calls_are_taken_once_and_only_where_there_is_one():
+    conversation = built(
+        lambda b: b.tool_call("f", {}, id="c"),
+        lambda b: b.tool_result("", call=1),
+        lambda b: b.tool_result("", call=1),
+        lambda b: b.tool_result("", call=2),
+        lambda b: b.tool_result("", call=99),
+        lambda b: b.tool_result("", id="c"),
+    )
+    assert [e.call for e in conversation.entries[1:]] == [1, None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ({"name": "f"}, {"name": "g"}),
+        ({"name": "f"}, {}),
+        ({"name": "f"}, {"name": "f"}),
+        ({"name": "f", "id": "c"}, {"id": "c"}),
+    ],
+)
+def test_matching_is_linear(call, result):
+    started = time.process_time()
+    build = ConversationBuilder("made")
+    for _ in range(50_000):
+        build.tool_call(arguments=None, **call)
+    for _ in range(50_000):
+        build.tool_result("", **result)
+    assert len(build.build().entries) == 100_000
+    assert time.process_time() - started < 5

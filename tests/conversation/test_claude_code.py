@@ -278,3 +278,7 @@ def test_a_long_session_is_read_in_time_that_grows_with_it():
         rows.append(row("user" if n % 2 else "assistant", str(n), parent, said("x"), id=f"m{n}"))
         parent = str(n)
     assert len(read(*rows).entries) == 20_000
+    pieces = [
+        row("assistant", str(n), str(n - 1) if n else None, use(f"t{n}"), id="m") for n in range(20_000)
+    ]
+    assert len(read(*pieces).entries) == 20_000

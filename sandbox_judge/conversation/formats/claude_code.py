@@ -64,6 +64,24 @@ def _is_row(value: Any) -> bool:
     )
 
 
+class _Said:
+    """The blocks that one API message said in the rows so far."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+        self.calls: set[str] = set()
+
+    def added_by(self, content: list[Any]) -> list[Any]:
+        """The blocks of a further row that are new: rows are pieces, or each holds all from the start."""
+        if self.blocks and content[: len(self.blocks)] == self.blocks:
+            return content[len(self.blocks) :]
+        return [block for block in content if _call_id(block) not in self.calls]
+
+    def add(self, blocks: list[Any]) -> None:
+        self.blocks += blocks
+        self.calls.update(id for block in blocks if (id := _call_id(block)) is not None)
+
+
 class _Session:
     """One session on its way into a conversation."""
 
@@ -75,7 +93,7 @@ class _Session:
         self.left_out: Counter[str] = Counter()
         self.abandoned = 0
         # By API message: what it said so far, so that rows which repeat its earlier blocks add only new ones.
-        self.said: dict[str, list[Any]] = {}
+        self.said: dict[str, _Said] = {}
 
     def conversation(self) -> Conversation:
         copies: dict[str, Any] = {}
@@ -143,11 +161,11 @@ class _Session:
             return
         key = message_id(row)
         if key is not None and isinstance(content, list):
-            said = self.said.setdefault(key, [])
-            content = _new_blocks(said, content)
-            if not content and said:
+            said = self.said.setdefault(key, _Said())
+            content = said.added_by(content)
+            if not content and said.blocks:
                 return
-            said.extend(content)
+            said.add(content)
         message = row.get("message")
         cut = isinstance(message, dict) and message.get("stop_reason") == "max_tokens"
         add_turn(self.build, "assistant", content, agent=agent, time=time, mark="truncated" if cut else None)
@@ -178,22 +196,14 @@ class _Session:
             self.build.cancelled()
 
 
+def _call_id(block: Any) -> str | None:
+    id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
+    return id if isinstance(id, str) else None
+
+
 def _content(row: Row) -> Any:
     message = row.get("message")
     return message.get("content") if isinstance(message, dict) else message
-
-
-def _new_blocks(said: list[Any], content: list[Any]) -> list[Any]:
-    """The blocks of a row that its API message has not said yet: rows are pieces, or each holds all from the
-    start."""
-    if said and content[: len(said)] == said:
-        return content[len(said) :]
-    calls = {block.get("id") for block in said if isinstance(block, dict) and block.get("type") == "tool_use"}
-    return [
-        b
-        for b in content
-        if not (isinstance(b, dict) and b.get("type") == "tool_use" and b.get("id") in calls)
-    ]
 
 
 def _written_by(row: Row, content: Any) -> str | None:
