@@ -26,8 +26,9 @@ def read(value):
 
 
 def parts(*blocks):
-    # A tool's message: with a user's, some blocks alone would make it an Anthropic one.
-    return read([{"role": "tool", "content": list(blocks)}]).entries[0].parts
+    # After a call as only chat messages write it: some blocks alone would make it another format's message.
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
+    return read([call, {"role": "tool", "tool_call_id": "c", "content": list(blocks)}]).entries[1].parts
 
 
 @pytest.mark.parametrize(
