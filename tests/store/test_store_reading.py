@@ -36,14 +36,15 @@ class Said:
 Command = Callable[..., Said]
 
 
-def command(*argv: str, store: str, cwd: Path, stdin: bytes = b"") -> Said:
+def command(
+    *argv: str, store: str, cwd: Path, stdin: bytes = b"", environ: dict[str, str] | None = None
+) -> Said:
     module = import_module(f"sandbox_judge.cli.{argv[0]}")
     parser = argparse.ArgumentParser()
     module.add(parser.add_subparsers())
     out, err = io.BytesIO(), io.StringIO()
-    surface = Surface(
-        stdin=io.BytesIO(stdin), stdout=out, stderr=err, environ={"SANDBOX_JUDGE_STORE": store}, cwd=cwd
-    )
+    variables = {**(environ or {}), "SANDBOX_JUDGE_STORE": store}
+    surface = Surface(stdin=io.BytesIO(stdin), stdout=out, stderr=err, environ=variables, cwd=cwd)
     code = module.run(parser.parse_args(list(argv)), surface)
     return Said(code, out.getvalue(), err.getvalue())
 
