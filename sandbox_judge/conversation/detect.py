@@ -8,16 +8,30 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.adapter import Adapter, Archive
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.formats import anthropic_messages, canonical, claude_code, openai_chat
+from sandbox_judge.conversation.formats import (
+    anthropic_messages,
+    bedrock_converse,
+    canonical,
+    claude_code,
+    event_stream,
+    gemini,
+    gemini_cli,
+    openai_chat,
+    openai_responses,
+)
 from sandbox_judge.errors import InputError
 
 ADAPTERS: Final[tuple[Adapter, ...]] = (
     canonical,
     claude_code,
+    gemini_cli,
+    gemini,
+    bedrock_converse,
     anthropic_messages,
+    openai_responses,
     openai_chat,
 )
-ARCHIVES: Final[tuple[Archive, ...]] = ()
+ARCHIVES: Final[tuple[Archive, ...]] = (event_stream,)
 
 _KEYS_SHOWN: Final = 8
 
