@@ -222,7 +222,10 @@ class _Hook:
         if not request.dry_run:
             memory = FileMemory(state_dir(self.surface.environ).path, now=time.time)
         weights = self.surface.cwd / request.local if request.local else None
-        return Lanes(self.surface.environ, memory=memory, weights=weights)
+        lanes = Lanes(self.surface.environ, memory=memory, weights=weights)
+        if request.local is not None:
+            lanes.get("local")  # an engine or weights that are not there end the run here
+        return lanes
 
     def _sinks(self) -> list[Any]:
         request, surface = self.request, self.surface
