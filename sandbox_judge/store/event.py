@@ -49,7 +49,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
     judgement_id: UUID
-    judge_id: UUID
+    # A UUID unless settings give the judge an id of their own.
+    judge_id: Word
     grading_key: UUID
     result: Verdict | None
     definition_hash: Hash

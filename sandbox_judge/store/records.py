@@ -161,7 +161,7 @@ def _text(value: object) -> str | None:
 def series_of(event: JudgementEvent) -> Series:
     payload, llm = event.payload, event.payload.llm
     return Series(
-        judge_id=str(payload.judge_id),
+        judge_id=_clean(payload.judge_id) or "",
         definition_hash=payload.definition_hash,
         contract_version=_clean(payload.contract_version) or "",
         judge_name=_clean(payload.judge_name),
@@ -189,11 +189,16 @@ def series_of(event: JudgementEvent) -> Series:
 
 def _fault(payload: Payload) -> str | None:
     """Why a judgement of the right shape is no judgement, or None."""
-    if payload.result is not None:
-        return None
-    if payload.error is None:
+    known = payload.contract_version in KNOWN_CONTRACTS
+    if payload.result is None and payload.error is None:
         return "a null without its error type"
-    if payload.contract_version in KNOWN_CONTRACTS and payload.error.type not in ERROR_TYPES:
+    if not known:
+        return None  # what else such a judgement must be is not ours to say
+    if payload.result is not None:
+        if payload.error is not None:
+            return "a verdict with an error"
+        return None if payload.sequence_hash else "a verdict without the hash of the view that it is on"
+    if payload.error is not None and payload.error.type not in ERROR_TYPES:
         return f"error type {payload.error.type!r} is not in the closed list"
     return None
 

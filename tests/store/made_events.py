@@ -68,7 +68,6 @@ def event(
             "lane": "openai_wire",
             "endpoint": "default",
             "sent": {},
-            "dropped": [],
             "output_mode": "schema",
             **({"response_model": "small-1"} if result is not None else {}),
             **(llm or {}),
@@ -76,6 +75,8 @@ def event(
         "timing": {"started_ms": 1, "duration_ms": 420, "attempts": 1, "budget_ms": 30000},
         "sampling": {"rate": 1.0},
         "calibration": "calibrated",
+        "conversation_id_source": "given",
+        "view": {"entries": 3, "left_out_chars": 0},
     }
     if result is None:
         body["error"] = {"type": error or "timeout", "message": "took too long", "retryable": True}
