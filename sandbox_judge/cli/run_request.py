@@ -78,7 +78,7 @@ def request_of(args: argparse.Namespace, surface: Surface) -> RunRequest:
         concurrency=_positive(args.concurrency) or _local(local, LOCAL_CONCURRENCY),
         sinks=sinks or ("stdout",),
         output=args.output,
-        redact=_redact(args.redact),
+        redact=redactable(args.redact),
         report=args.report == "json",
         report_file=surface.cwd / args.report_file if args.report_file else None,
         fail_on=args.fail_on,
@@ -106,7 +106,8 @@ def _model(text: str | None) -> ModelOverride | None:
     return ModelOverride(model=model, provider=provider) if slash else ModelOverride(model=text)
 
 
-def _redact(text: str) -> frozenset[Redactable]:
+def redactable(text: str) -> frozenset[Redactable]:
+    """What `--redact` names. Raises UsageError."""
     words = frozenset(word.strip() for word in text.split(",") if word.strip())
     unknown = words - set(_REDACTABLE)
     if unknown:

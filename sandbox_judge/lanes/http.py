@@ -90,6 +90,24 @@ class HttpClient:
             raise HttpFailure("timeout", "no whole answer before the call's deadline")
         raise AssertionError("a scope that was not cancelled returned nothing")
 
+    async def warm(self, url: str, *, count: int, deadline: float) -> None:
+        """Sees to it that `count` idle connections to the origin of `url` are open. Never raises for what
+        keeps one from opening: the first call that needs it says so. `deadline` is on anyio's clock."""
+        with contextlib.suppress(HttpFailure), anyio.CancelScope(deadline=deadline):
+            origin, _ = origin_and_target(url)
+            key = (origin, proxy_for(origin, self._environ))
+            idle = self._idle.setdefault(key, [])
+            half_ago = anyio.current_time() - IDLE_S / 2  # what is older may be gone when it is needed
+            fresh = [c for c in idle if c.idle_since > half_ago and c.is_live(anyio.current_time())]
+            aged = [connection for connection in idle if connection not in fresh]
+            idle[:] = fresh
+            for connection in aged:
+                await anyio.aclose_forcefully(connection.stream)
+            for _ in range(count - len(fresh)):
+                connection = _Connection(await self._connector.open(*key))
+                connection.used, connection.idle_since = True, anyio.current_time()
+                idle.append(connection)
+
     async def aclose(self) -> None:
         """Closes idle connections; those in use close when their call ends."""
         self._closed = True

@@ -73,6 +73,10 @@ class OpenAiWire:
                 raise _with_wire(failure, wire)
             refused.add(refusal)
 
+    async def warm(self, base_url: str | None, *, count: int, deadline: float) -> None:
+        """Opens connections ahead of the first call, TLS done; what fails is told by the call itself."""
+        await self._client.warm(base_url or DEFAULT_BASE_URL, count=count, deadline=deadline)
+
     async def aclose(self) -> None:
         await self._client.aclose()
 
