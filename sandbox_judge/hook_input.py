@@ -5,21 +5,20 @@ two are put together: ids and where they came from, the status, and feedback in 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from sandbox_judge.canonical import canonical_json, sha256
 from sandbox_judge.conversation.builder import status_of
-from sandbox_judge.conversation.document import read_document
+from sandbox_judge.conversation.document import json_document
 from sandbox_judge.conversation.feedback import with_feedback
 from sandbox_judge.conversation.model import Conversation, Warning_
-from sandbox_judge.conversation.read import chosen, ids, read_conversations
+from sandbox_judge.conversation.read import chosen, ids, opened, read_conversations
 from sandbox_judge.envelope import Envelope, HookInput, hook_input_of, is_envelope, supplied
 from sandbox_judge.errors import InputError
 
 IdSource = Literal["given", "format", "input_hash"]
-_ZIP: Final = b"PK\x03\x04"
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,19 +89,17 @@ def read_input(
     """Reads a hook input: bytes as they came, or a value (a mapping or a sequence) from a Python host.
 
     What the envelope does not say is taken from `otherwise`, in order. `cut_short`: the stream was still open
-    when waiting ended, so that a torn last line is no error. Raises InputError.
+    when waiting ended, so that a torn last line is no error. `format` names the conversation's format where
+    detection is not wanted. Raises InputError.
     """
+    document = opened(data, partial_last=cut_short)
     raw = bytes(data) if isinstance(data, bytes | bytearray | memoryview) else None
     warnings: list[str] = []
     extra: tuple[Warning_, ...] = ()
-    taken = HookInput(conversation=data)
-    # An archive is no JSON: its adapter opens it.
-    if raw is not None and not raw.startswith(_ZIP):
-        document = read_document(raw, partial_last=cut_short)
+    taken = HookInput(conversation=None)
+    if not document.many and is_envelope(document.value):
         taken, extra = hook_input_of(document.value), document.warnings
-        taken = taken if is_envelope(document.value) else HookInput(conversation=raw)
-    elif raw is None:
-        taken = hook_input_of(data)
+        document = json_document(taken.conversation, partial_last=cut_short)
     if cut_short:
         warnings.append("the input was still open when waiting for it ended; what had come was read")
     envelope, disagree = taken.envelope, list[str]()
@@ -111,11 +108,8 @@ def read_input(
         disagree += differing
     if disagree:
         warnings.append(f"the envelope's own values stand for: {', '.join(dict.fromkeys(disagree))}")
-    conversation = taken.conversation
-    if isinstance(conversation, str):
-        conversation = conversation.encode("utf-8", "surrogatepass")
-    found = read_conversations(conversation, partial_last=cut_short)
-    if conversation is not raw and extra:
+    found = read_conversations(document, format=format)
+    if extra:
         found = [msgspec.structs.replace(c, warnings=(*extra, *c.warnings)) for c in found]
     return Input(
         conversations=tuple(found),

@@ -81,3 +81,10 @@ def test_a_torn_last_line_is_forgiven_only_where_waiting_was_cut_short():
     with pytest.raises(InputError):
         read_input(rows)
     assert any("still open" in warning for warning in read_input(rows, cut_short=True).warnings)
+
+
+def test_a_named_format_must_be_known_and_must_fit():
+    read_input({"messages": TALK}, format="openai_chat")
+    for wrong in ("claude_code", "wombat"):
+        with pytest.raises(InputError, match=wrong):
+            read_input({"messages": TALK}, format=wrong)

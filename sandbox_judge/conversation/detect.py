@@ -52,6 +52,17 @@ def adapter_of(document: Document) -> Adapter:
     )
 
 
+def adapter_named(name: str, document: Document) -> Adapter:
+    """The adapter of a format that the user named. Raises InputError: unknown, or not what `document` is."""
+    adapter = next((adapter for adapter in ADAPTERS if name == adapter.NAME), None)
+    if adapter is None:
+        known = ", ".join(adapter.NAME for adapter in ADAPTERS)
+        raise InputError(f"There is no format named {name!r}.", remedy=f"Known formats: {known}.")
+    if not adapter.recognise(document):
+        raise InputError(f"The conversation is not in the format {name}: it is {seen(document)}.")
+    return adapter
+
+
 def seen(document: Document) -> str:
     """What a document looks like, in words: its type and first keys."""
     if document.many:

@@ -165,9 +165,11 @@ def document_of(value: Any) -> Document:
         raise InputError(f"The conversation is not made of JSON values: {fault}.") from fault
 
 
-def json_document(value: Any) -> Document:
+def json_document(value: Any, *, partial_last: bool = False) -> Document:
     """The document of a value that `read_document` made (a part of an envelope): nothing is copied."""
-    return read_document(value.encode()) if isinstance(value, str) else Document(values=(value,))
+    if isinstance(value, str):
+        return read_document(value.encode("utf-8", "surrogatepass"), partial_last=partial_last)
+    return Document(values=(value,))
 
 
 def json_text(value: Any, *, sort_keys: bool = False) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sandbox_judge.conversation.detect import adapter_of, archive_of
+from sandbox_judge.conversation.detect import adapter_named, adapter_of, archive_of
 from sandbox_judge.conversation.document import Document, document_of, read_document
 from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.errors import InputError
@@ -12,14 +12,18 @@ from sandbox_judge.errors import InputError
 _IDS_SHOWN: Final = 20
 
 
-def read_conversations(data: bytes | Any, *, partial_last: bool = False) -> list[Conversation]:
-    """Every conversation in `data`, in order. Raises InputError.
+def read_conversations(
+    data: bytes | Document | Any, *, partial_last: bool = False, format: str | None = None
+) -> list[Conversation]:
+    """Every conversation in `data` (bytes, a document that was read already, or a Python value), in order.
 
     `partial_last`: a last line that was cut off is set aside with a warning instead of being an error.
+    `format` names the format where detection is not wanted. Raises InputError.
     """
-    document = _document(data, partial_last)
+    document = data if isinstance(data, Document) else opened(data, partial_last=partial_last)
+    adapter = adapter_of(document) if format is None else adapter_named(format, document)
     try:
-        found = list(adapter_of(document).read(document))
+        found = list(adapter.read(document))
     except RecursionError:
         raise InputError("The conversation is nested too deeply to be read.") from None
     if not found:
@@ -69,7 +73,8 @@ def ids(found: list[Conversation]) -> str:
     return ", ".join(names) + more
 
 
-def _document(data: Any, partial_last: bool) -> Document:
+def opened(data: Any, *, partial_last: bool = False) -> Document:
+    """The document in `data`: bytes (an archive's too), or a Python value. Raises InputError."""
     if isinstance(data, bytes | bytearray | memoryview):
         raw = bytes(data)
         archive = archive_of(raw)
