@@ -20,6 +20,7 @@ from sandbox_judge.version import __version__
 # command: (module, what it does). In the order in which a newcomer meets them.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "the hook: grade a finished conversation with the judges of a commit"),
+    "serve": ("serve", "the resident runner: ready before the conversation ends"),
     "view": ("view", "show a conversation as a judge would see it"),
     "check": ("check", "validate the judges of a recipe, and the rest of it"),
     "schema": ("schema", "print the JSON Schema of a judge file, an event or the ledger"),

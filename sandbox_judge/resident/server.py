@@ -73,7 +73,7 @@ _SUPPLIED: Final = tuple(key for key in Envelope.__struct_fields__ if key != "bu
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator fixed. `budget_s` None: the settings'. `most_bytes` bounds one request, and four times
+    """What the operator fixed. `budget_s` None: the settings'. `most_bytes` bounds one request, four times
     that all requests together; `calls` the model calls in flight."""
 
     recipe: str

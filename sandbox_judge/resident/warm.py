@@ -16,7 +16,7 @@ from sandbox_judge.settings import LiveSettings
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The lanes that a recipe's judges need, and how many of them call which base URL (None: the lane's own)."""
+    """The lanes that a recipe's judges need, and how many of them call which base URL (None: its own)."""
 
     lanes: frozenset[LaneName]
     calls: Mapping[tuple[LaneName, str | None], int]
