@@ -11,7 +11,7 @@ import anyio.to_thread
 import msgspec
 
 from sandbox_judge.cli.surface import Surface
-from sandbox_judge.errors import InputError, UsageError
+from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
 from sandbox_judge.store.collector import MAX_LINE, Collector, unix_listener
 from sandbox_judge.store.conversations import Kept, kept_in
 from sandbox_judge.store.database import Database
@@ -145,7 +145,10 @@ async def _sweep_hourly(
 ) -> None:
     while True:
         await anyio.sleep(_SWEEP_SECONDS)
-        await anyio.to_thread.run_sync(_sweep, args, database, kept, env)
+        try:
+            await anyio.to_thread.run_sync(_sweep, args, database, kept, env)
+        except (SandboxJudgeError, OSError) as err:  # collecting goes on; the next hour tries again
+            env.err(f"nothing was let go: {err}")
 
 
 def _report(storing: Storing, output: str, env: Surface) -> None:

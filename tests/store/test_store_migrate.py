@@ -1,5 +1,7 @@
 """The migrations make what the code believes, once, and never touch a newer schema."""
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -94,3 +96,16 @@ def test_what_is_no_address(address: str) -> None:
 def test_addresses(tmp_path: Path) -> None:
     assert store_url("/a/b.db").database == "/a/b.db"
     assert store_url("postgres://h/x").drivername == "postgresql+psycopg"
+
+
+@pytest.mark.parametrize("name", ["sqlalchemy", "alembic"])
+def test_without_the_extra_the_remedy_is_told(name: str) -> None:
+    code = (
+        f"import sys; sys.modules[{name!r}] = None\n"
+        "from sandbox_judge.errors import MissingExtra\n"
+        "try:\n    import sandbox_judge.store.database\n"
+        "except MissingExtra as err:\n    sys.exit(err.paragraph())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1
+    assert name in done.stderr and "pip install 'sandbox-judge[store]'" in done.stderr
