@@ -1,5 +1,13 @@
 """`python -m sandbox_judge`; in a sandbox start it isolated, `python -I -m sandbox_judge` (design 14)."""
 
-from sandbox_judge.cli.main import console
+import os
+import sys
 
-console()
+if sys.argv[1:2] == ["call"]:
+    from sandbox_judge.client import main
+
+    os._exit(main(sys.argv[2:], dict(os.environ)))
+else:
+    from sandbox_judge.cli.main import console
+
+    console()

@@ -21,6 +21,7 @@ from sandbox_judge.version import __version__
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "run": ("run", "the hook: grade a finished conversation with the judges of a commit"),
     "serve": ("serve", "the resident runner: ready before the conversation ends"),
+    "call": ("call", "hand a conversation to the resident runner"),
     "view": ("view", "show a conversation as a judge would see it"),
     "check": ("check", "validate the judges of a recipe, and the rest of it"),
     "schema": ("schema", "print the JSON Schema of a judge file, an event or the ledger"),
@@ -84,15 +85,18 @@ def _dispatch(argv: list[str], surface: Surface) -> int:
         if {"-h", "--help", "--version"} & set(argv):
             return _top_level(argv, surface)
         argv, command = ["run", *argv], "run"
+    # Whatever stood before the command belongs to it as well.
+    at = argv.index(command)
+    words = [*argv[:at], *argv[at + 1 :]]
+    module = import_module(f"sandbox_judge.cli.{COMMANDS[command][0]}")
+    if command == "call":  # takes the arguments of `run`, and reads them itself
+        return int(module.run_words(words, surface))
     parser = _parser(surface)
     subparsers = parser.add_subparsers(dest="command", parser_class=type(parser))
-    module = import_module(f"sandbox_judge.cli.{COMMANDS[command][0]}")
     module.add(subparsers)
     for subparser in subparsers.choices.values():
         _add_global_options(subparser, top=False)
-    # Whatever stood before the command belongs to it as well.
-    at = argv.index(command)
-    arguments = parser.parse_args([command, *argv[:at], *argv[at + 1 :]])
+    arguments = parser.parse_args([command, *words])
     return int(module.run(arguments, surface))
 
 
