@@ -6,24 +6,51 @@ A new format is one module in `formats/` and one line here.
 
 from typing import Any, Final
 
+from sandbox_judge.conversation import inspect_archive
 from sandbox_judge.conversation.adapter import Adapter, Archive
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.formats import (
     anthropic_messages,
+    atif,
     bedrock_converse,
     canonical,
     claude_code,
+    cline,
+    codex,
+    copilot,
+    cursor,
     event_stream,
     gemini,
     gemini_cli,
+    google_adk,
+    inspect_ai,
+    openai_assistants,
     openai_chat,
     openai_responses,
+    opencode,
+    openhands,
+    pi,
+    platform_items,
+    trajectory_v1,
 )
 from sandbox_judge.errors import InputError
 
 ADAPTERS: Final[tuple[Adapter, ...]] = (
     canonical,
     claude_code,
+    codex,
+    copilot,
+    pi,
+    openhands,
+    cursor,
+    cline,
+    opencode,
+    trajectory_v1,
+    platform_items,
+    atif,
+    google_adk,
+    inspect_ai,
+    openai_assistants,
     gemini_cli,
     gemini,
     bedrock_converse,
@@ -31,7 +58,7 @@ ADAPTERS: Final[tuple[Adapter, ...]] = (
     openai_responses,
     openai_chat,
 )
-ARCHIVES: Final[tuple[Archive, ...]] = (event_stream,)
+ARCHIVES: Final[tuple[Archive, ...]] = (event_stream, inspect_archive)
 
 _KEYS_SHOWN: Final = 8
 

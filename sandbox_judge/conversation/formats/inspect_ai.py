@@ -1,0 +1,138 @@
+"""Inspect: eval logs (JSON, or the `.eval` archive that `inspect_archive` opens) and their samples.
+
+A log holds many conversations, one a sample and epoch. Scores are a scorer's word about the conversation, not
+a part of it, and are left out. Shapes: github.com/UKGovernmentBEIS/inspect_ai, `log/_log.py`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sandbox_judge.conversation.builder import ConversationBuilder
+from sandbox_judge.conversation.document import Document
+from sandbox_judge.conversation.inspect_messages import Attachments, add_message
+from sandbox_judge.conversation.model import Conversation
+from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.errors import InputError
+
+NAME: Final = "inspect_ai"
+
+_MARKS: Final = {"max_tokens": "truncated", "model_length": "truncated", "content_filter": "content_filter"}
+_SHOWN: Final = 5
+
+
+def recognise(document: Document) -> bool:
+    first = document.values[0]
+    if not document.many and isinstance(first, list):
+        return bool(first) and _is_sample(first[0])
+    return _is_log(first) or _is_sample(first)
+
+
+def read(document: Document) -> Iterator[Conversation]:
+    first = document.values[0]
+    rows = first if not document.many and isinstance(first, list) else document.values
+    for index, row in enumerate(rows):
+        place = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
+        if _is_log(row):
+            yield from _log(row)
+        elif _is_sample(row):
+            yield _sample(row, "")
+        else:
+            raise InputError(f"{place.capitalize()} is no Inspect sample, as the first is.", where=place)
+
+
+def _is_log(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("eval"), dict)
+        and "status" in value
+        and any(key in value["eval"] for key in ("task", "run_id", "eval_id", "created", "model"))
+    )
+
+
+def _is_sample(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and "epoch" in value
+        and "id" in value
+        and ("input" in value or isinstance(value.get("messages"), list))
+        and any(key in value for key in ("target", "output", "scores", "messages"))
+    )
+
+
+def _log(log: dict[str, Any]) -> Iterator[Conversation]:
+    samples = log.get("samples")
+    if not isinstance(samples, list) or not samples:
+        raise InputError(
+            "The Inspect log holds no samples: it is the header of one, or its run ended before the first.",
+            remedy="Give the whole log (`inspect log dump`), or the .eval file.",
+        )
+    run = next((log["eval"][k] for k in ("run_id", "eval_id") if isinstance(log["eval"].get(k), str)), "")
+    for number, sample in enumerate(samples, 1):
+        if not isinstance(sample, dict):
+            raise InputError(f"Sample {number} of the log is no object.", where=f"sample {number}")
+        yield _sample(sample, run)
+
+
+def _sample(sample: dict[str, Any], run: str) -> Conversation:
+    """One sample. Its id is Inspect's own unique one; where a log has none, run, sample and epoch."""
+    name = "/".join(
+        as_text(part) for part in (run or None, sample.get("id"), sample.get("epoch")) if part is not None
+    )
+    build = ConversationBuilder(NAME, id=sample.get("uuid") or name)
+    transcript = sample.get("transcript")
+    attachments = Attachments(
+        sample.get("attachments"), transcript.get("content") if isinstance(transcript, dict) else None
+    )
+    messages = attachments.resolved(_messages(sample))
+    last = next((n for n in range(len(messages) - 1, -1, -1) if _role(messages[n]) == "assistant"), None)
+    mark = _MARKS.get(as_text(_choice(sample).get("stop_reason")))
+    for number, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise InputError(
+                f"Message {number + 1} of sample {as_text(sample.get('id'))[:100]!r} is no object.",
+                where=f"message {number + 1}",
+            )
+        add_message(build, message, mark=mark if number == last else None)
+    if attachments.absent:
+        names = ", ".join(list(attachments.absent)[:_SHOWN])
+        build.missing(f"{len(attachments.absent)} attachments were not given: {names}")
+    _outcome(build, sample)
+    return build.build()
+
+
+def _messages(sample: dict[str, Any]) -> list[Any]:
+    """The sample's messages; of a sample that never got any, its input; with the answer of a model whose
+    solver did not add it."""
+    given = sample.get("messages")
+    messages = list(given) if isinstance(given, list) else []
+    if not messages:
+        told = sample.get("input")
+        if isinstance(told, list):
+            messages = list(told)
+        elif told is not None:
+            messages = [{"role": "user", "content": told}]
+    answer = _choice(sample).get("message")
+    if isinstance(answer, dict) and not any(_role(message) == "assistant" for message in messages):
+        messages.append({"role": "assistant", **answer})
+    return messages
+
+
+def _choice(sample: dict[str, Any]) -> dict[str, Any]:
+    output = sample.get("output")
+    choices = output.get("choices") if isinstance(output, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first if isinstance(first, dict) else {}
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _outcome(build: ConversationBuilder, sample: dict[str, Any]) -> None:
+    """How the sample ended: an error, or a limit that stopped it."""
+    error, limit = sample.get("error"), sample.get("limit")
+    if error:
+        build.failed(error.get("message", error) if isinstance(error, dict) else error)
+    elif limit:
+        kind = limit.get("type") if isinstance(limit, dict) else limit
+        build.cancelled(f"stopped at the limit of {as_text(kind)}")
