@@ -49,6 +49,8 @@ def material(path):
 
 
 def parsed(path):
+    if path.suffix == ".eval":
+        return path.read_bytes()
     text = path.read_text(encoding="utf-8", errors="replace").removeprefix("\ufeff")
     if path.suffix == ".jsonl":
         rows = []
