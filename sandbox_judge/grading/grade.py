@@ -15,6 +15,7 @@ whatever a lane does (`run.py`) takes the null from the judge's `Progress` inste
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
@@ -22,9 +23,9 @@ import msgspec
 
 from sandbox_judge.budget import LEAST_USEFUL_CALL_S
 from sandbox_judge.grading.evidence import Evidence, verified
-from sandbox_judge.grading.instruments import VERDICT, Answer, Instrument
+from sandbox_judge.grading.instruments import VERDICT, Answer, AnswerSet, Instrument
 from sandbox_judge.grading.prompt import build_messages, repair_messages
-from sandbox_judge.grading.reply import Read, read_reply
+from sandbox_judge.grading.reply import Answered, read_answer
 from sandbox_judge.grading.view import View
 from sandbox_judge.lanes.base import Call, ChatModel, Endpoint, ModelFailure, Reply, Usage, Wire
 from sandbox_judge.nulls import ErrorType, Invalid
@@ -38,12 +39,14 @@ REPAIRABLE: Final[frozenset[ErrorType]] = frozenset(
 
 
 class Graded(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer of the instrument's set, with the judge's reasons. `quotes` is how many it gave in all."""
+    """An answer of the instrument's set, with the judge's reasons. `quotes` is how many it gave in all;
+    `value` the object that the answer was read from."""
 
     answer: Answer
     reasoning: str
     evidence: tuple[Evidence, ...] = ()
     quotes: int = 0
+    value: Mapping[str, Any] = {}
 
 
 class Grading(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,28 +122,75 @@ async def grade(
         return progress.ended(Invalid(type="context_overflow", message=message))
     if deadline - anyio.current_time() < LEAST_USEFUL_CALL_S:
         return progress.ended(Invalid(type="budget_exhausted", message="no time was left to start"))
-    grader = _Grader(model, llm, endpoint, view, deadline, progress, instrument)
-    return progress.ended(await grader.outcome(instructions))
+    messages = build_messages(view=view, instructions=instructions, instrument=instrument)
+    return await ask(
+        model=model,
+        llm=llm,
+        endpoint=endpoint,
+        messages=messages,
+        view_text=view.text,
+        deadline=deadline,
+        progress=progress,
+        instrument=instrument,
+    )
 
 
-class _Grader:
+async def ask(
+    *,
+    model: ChatModel,
+    llm: Llm,
+    endpoint: Endpoint,
+    messages: tuple[dict[str, Any], ...],
+    view_text: str,
+    deadline: float,
+    progress: Progress,
+    instrument: AnswerSet,
+) -> Grading:
+    """An answer to `messages`, which show `view_text`: the same bounds, reading and evidence for every
+    instrument and every prompt. See `grade`."""
+    if deadline - anyio.current_time() < LEAST_USEFUL_CALL_S:
+        return progress.ended(Invalid(type="budget_exhausted", message="no time was left to start"))
+    exchange = _Exchange(model, llm, endpoint, deadline, progress, instrument=instrument)
+    return progress.ended(await exchange.answer(messages, view_text))
+
+
+async def turn(
+    *,
+    model: ChatModel,
+    llm: Llm,
+    endpoint: Endpoint,
+    messages: tuple[dict[str, Any], ...],
+    tools: tuple[Mapping[str, Any], ...],
+    deadline: float,
+    progress: Progress,
+) -> Reply | Invalid:
+    """One turn of a judge with tools: the reply as it came, tool calls and all. See `grade`."""
+    if deadline - anyio.current_time() < LEAST_USEFUL_CALL_S:
+        return Invalid(type="budget_exhausted", message="no time was left for another turn")
+    return await _Exchange(model, llm, endpoint, deadline, progress, tools=tools).reply(messages)
+
+
+class _Exchange:
+    """Calls of one judge, with what retries and repairs are allowed."""
+
     def __init__(
         self,
         model: ChatModel,
         llm: Llm,
         endpoint: Endpoint,
-        view: View,
         deadline: float,
         progress: Progress,
-        instrument: Instrument,
+        *,
+        instrument: AnswerSet | None = None,
+        tools: tuple[Mapping[str, Any], ...] = (),
     ) -> None:
         self.model = model
         self.llm = llm
         self.endpoint = endpoint
-        self.view = view
         self.deadline = deadline
         self.progress = progress
         self.instrument = instrument
+        self.tools = tools
         self.retries = 0
         self.last_took_s = 0.0
 
@@ -148,21 +198,21 @@ class _Grader:
     def timeout_s(self) -> float:
         return self.llm.transport.timeout_ms / 1000
 
-    async def outcome(self, instructions: str) -> Graded | Invalid:
-        messages = build_messages(view=self.view, instructions=instructions, instrument=self.instrument)
-        reply = await self._reply(messages)
+    async def answer(self, messages: tuple[dict[str, Any], ...], view_text: str) -> Graded | Invalid:
+        assert self.instrument is not None, "an answer is of an instrument"
+        reply = await self.reply(messages)
         if isinstance(reply, Invalid):
             return reply
-        first = self._graded(reply)
+        first = _graded(reply, self.instrument, view_text)
         if isinstance(first, Graded) or first.type not in REPAIRABLE or not self._fits(0.0):
             return first
         self.progress.repaired = True
         fault, text = first.message, reply.text
         messages = repair_messages(messages, reply_text=text, fault=fault, instrument=self.instrument)
-        repaired = await self._reply(messages)
-        return first if isinstance(repaired, Invalid) else self._graded(repaired)
+        repaired = await self.reply(messages)
+        return first if isinstance(repaired, Invalid) else _graded(repaired, self.instrument, view_text)
 
-    async def _reply(self, messages: tuple[dict[str, Any], ...]) -> Reply | Invalid:
+    async def reply(self, messages: tuple[dict[str, Any], ...]) -> Reply | Invalid:
         """A reply to `messages`, with as many retries as are left and fit."""
         while True:
             result = await self._attempt(messages)
@@ -203,7 +253,8 @@ class _Grader:
             model=self.llm.model,
             endpoint=self.endpoint,
             messages=messages,
-            schema=self.instrument.schema(),
+            schema=None if self.instrument is None else self.instrument.schema(),
+            tools=self.tools,
             temperature=request.temperature,
             temperature_authored=request.temperature_authored,
             max_tokens=request.max_tokens,
@@ -219,16 +270,19 @@ class _Grader:
         useful = min(max(self.last_took_s, LEAST_ATTEMPT_S), self.timeout_s)
         return anyio.current_time() + wait_s + useful <= self.deadline
 
-    def _graded(self, reply: Reply) -> Graded | Invalid:
-        read = read_reply(reply, instrument=self.instrument, view_text=self.view.text)
-        if not isinstance(read, Read):
-            return read
-        return Graded(
-            answer=read.answer,
-            reasoning=read.reasoning,
-            evidence=verified(read.evidence, view_text=self.view.text),
-            quotes=len(read.evidence),
-        )
+
+def _graded(reply: Reply, instrument: AnswerSet, view_text: str) -> Graded | Invalid:
+    answered = read_answer(reply, instrument=instrument, view_text=view_text)
+    if not isinstance(answered, Answered):
+        return answered
+    read = answered.read
+    return Graded(
+        answer=read.answer,
+        reasoning=read.reasoning,
+        evidence=verified(read.evidence, view_text=view_text),
+        quotes=len(read.evidence),
+        value=answered.value,
+    )
 
 
 def _sum(one: Usage | None, other: Usage | None) -> Usage | None:

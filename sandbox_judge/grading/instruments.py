@@ -5,7 +5,7 @@ guesses: what is not exactly one of the set is no answer.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -15,6 +15,19 @@ Kind = Literal["words", "score"]
 # Above this many values a score is asked for by range in words, not by an enumeration.
 _ENUMERATED: Final = 20
 _ASCII_FOLD: Final = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} | {0x20: "_", 0x2D: "_"}
+
+
+class AnswerSet(Protocol):
+    """What the reader of a reply asks of a closed answer set: an instrument, or several on one sheet."""
+
+    @property
+    def key(self) -> str: ...
+
+    def read(self, value: Any) -> Answer | None: ...
+
+    def schema(self) -> dict[str, Any]: ...
+
+    def wanted(self) -> str: ...
 
 
 class Instrument(msgspec.Struct, frozen=True, kw_only=True):

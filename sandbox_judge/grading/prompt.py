@@ -6,7 +6,7 @@ instructions. What is inside the fence is data; the fence carries a word that th
 
 from typing import Any, Final
 
-from sandbox_judge.grading.instruments import Instrument
+from sandbox_judge.grading.instruments import AnswerSet, Instrument
 from sandbox_judge.grading.view import View
 
 # As much of an unreadable reply as goes back with the repair request.
@@ -75,7 +75,7 @@ What the answers mean:
 
 
 def repair_messages(
-    messages: tuple[dict[str, Any], ...], *, reply_text: str | None, fault: str, instrument: Instrument
+    messages: tuple[dict[str, Any], ...], *, reply_text: str | None, fault: str, instrument: AnswerSet
 ) -> tuple[dict[str, Any], ...]:
     """The messages for the one repair request: what was replied, and what was wrong with it."""
     note = (
@@ -86,9 +86,16 @@ def repair_messages(
     if reply_text is None or not reply_text.strip():
         # Providers refuse an empty assistant turn and two user turns in a row.
         *before, last = messages
-        return (*before, {**last, "content": f"{last['content']}\n\n{note}"})
+        return (*before, {**last, "content": _with_note(last["content"], note)})
     return (
         *messages,
         {"role": "assistant", "content": reply_text.strip()[:REPAIR_CHARS]},
         {"role": "user", "content": note},
     )
+
+
+def _with_note(content: Any, note: str) -> Any:
+    """Content is text, or parts where images came with it."""
+    if isinstance(content, str):
+        return f"{content}\n\n{note}"
+    return [*content, {"type": "text", "text": note}]

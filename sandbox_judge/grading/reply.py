@@ -6,12 +6,13 @@ complete top-level JSON object of the reply, is a null.
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from sandbox_judge.caps import cut
-from sandbox_judge.grading.instruments import Answer, Instrument
+from sandbox_judge.grading.instruments import Answer, AnswerSet
 from sandbox_judge.grading.json_objects import Found, canonical, top_level_objects
 from sandbox_judge.grading.planted import PlantedObjects
 from sandbox_judge.grading.thoughts import BLANK, Span, outside_thoughts
@@ -37,7 +38,6 @@ _REFUSAL: Final = re.compile(
 _REFUSAL_CHARS: Final = 2_000
 
 _CUT_OFF: Final = Invalid(type="output_truncated", message="the token limit cut the reply off")
-_NONE: Final = object()
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +55,21 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[Quote, ...] = ()
 
 
-def read_reply(reply: Reply, *, instrument: Instrument, view_text: str) -> Read | Invalid:
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read, and the object that it was read from: a sheet of several answers is read on."""
+
+    read: Read
+    value: Mapping[str, Any]
+
+
+def read_reply(reply: Reply, *, instrument: AnswerSet, view_text: str) -> Read | Invalid:
     """The reply's answer. `view_text` is what the model saw: an object that stands there was planted."""
+    answered = read_answer(reply, instrument=instrument, view_text=view_text)
+    return answered if isinstance(answered, Invalid) else answered.read
+
+
+def read_answer(reply: Reply, *, instrument: AnswerSet, view_text: str) -> Answered | Invalid:
+    """As `read_reply`, with the object that holds the answer."""
     if reply.finish == "content_filter":
         return Invalid(type="refused", message="the provider's content filter stopped the reply")
     if reply.refusal is not None and reply.refusal.strip(BLANK):
@@ -121,11 +134,11 @@ def _nothing(reply: Reply) -> Invalid:
     return Invalid(type="empty_output", message="the reply is empty")
 
 
-def _agreed(found: list[Found], instrument: Instrument, planted: PlantedObjects | None) -> Read | Invalid:
+def _agreed(found: list[Found], instrument: AnswerSet, planted: PlantedObjects | None) -> Answered | Invalid:
     """The one answer of all objects that count, or why there is none."""
     key = instrument.key
-    answers: dict[Answer, Read] = {}
-    other: Any = _NONE
+    answers: dict[Answer, Answered] = {}
+    other: Invalid | None = None
     seen: set[str] = set()
     for one in found:
         if key not in one.value or ((same := canonical(one.value)) in seen and not one.repeated):
@@ -137,29 +150,44 @@ def _agreed(found: list[Found], instrument: Instrument, planted: PlantedObjects 
             continue
         if one.repeated:
             return Invalid(type="ambiguous_output", message="an object repeats a key with different values")
-        answer = instrument.read(one.value[key])
-        reasoning = one.value.get("reasoning")
-        if answer is None:
-            other = one.value[key]
-        elif isinstance(reasoning, str) and reasoning.strip(BLANK):
-            answers[answer] = Read(answer=answer, reasoning=reasoning, evidence=_quotes(one.value))
+        read = read_object(one.value, instrument=instrument)
+        if isinstance(read, Read):
+            answers[read.answer] = Answered(read=read, value=one.value)
+        elif read.type == "out_of_vocabulary":
+            other = read
     if len(answers) > 1:
         stated = ", ".join(str(answer) for answer in answers)
         return Invalid(type="ambiguous_output", message=f"the reply answers more than one way: {stated}")
-    for read in answers.values():
-        return read
-    if other is not _NONE:
+    for answered in answers.values():
+        return answered
+    return other or _no_object(key)
+
+
+def read_object(value: Mapping[str, Any], *, instrument: AnswerSet) -> Read | Invalid:
+    """The answer of one object of a reply. What else the reply holds is the caller's business."""
+    key = instrument.key
+    if key not in value:
+        return _no_object(key)
+    answer = instrument.read(value[key])
+    if answer is None:
         return Invalid(
             type="out_of_vocabulary",
-            message=f"{key} must be {instrument.wanted()}, the reply has {cut(canonical(other), 60)}",
+            message=f"{key} must be {instrument.wanted()}, the reply has {cut(canonical(value[key]), 60)}",
         )
+    reasoning = value.get("reasoning")
+    if not isinstance(reasoning, str) or not reasoning.strip(BLANK):
+        return _no_object(key)
+    return Read(answer=answer, reasoning=reasoning, evidence=_quotes(value))
+
+
+def _no_object(key: str) -> Invalid:
     return Invalid(
         type="malformed_output",
         message=f'no complete JSON object with "reasoning" and "{key}" stands in the reply',
     )
 
 
-def _quotes(value: dict[str, Any]) -> tuple[Quote, ...]:
+def _quotes(value: Mapping[str, Any]) -> tuple[Quote, ...]:
     """The quotes that have the asked shape; a judge's slip in one costs that one, not the verdict."""
     evidence = value.get("evidence")
     quotes = []

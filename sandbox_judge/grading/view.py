@@ -6,8 +6,6 @@ marks are shown as escapes. So no content can make a line that reads as an entry
 conversations give equal texts, hence equal hashes and equal prompts (objects' keys are sorted). Pure.
 """
 
-import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,24 +26,16 @@ from sandbox_judge.conversation.model import (
     ToolResult,
 )
 from sandbox_judge.grading.shortening import shortened
+from sandbox_judge.grading.view_lines import fence_of, lines_of, one_line, plain_name, quoted, text_hash
 
 ALLOWANCE: Final = 400_000
 """Characters: a constant of contract 1, for every model."""
 
-_FENCE_DIGITS: Final = 32
 # Room for the count in the header, which is known last.
 _COUNT_ROOM: Final = 16
 _DETAIL_LENGTH: Final = 500
 _LEFT_OUT: Final = " characters left out"
-_BREAKS: Final = frozenset("\r\v\f\x85\u2028\u2029")
-# All that must not stand raw in a view, but for LF. `\r\n` is one break.
-_HOSTILE: Final = re.compile(
-    "\r\n|[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\ud800-\udfff]"
-)
 _CHUNK: Final = 500
-# Characters that are encoded at a time for the hash.
-_HASHED: Final = 1 << 20
-_PLAIN_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +50,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fence(self) -> str:
         """The word around the view in a prompt: it cannot stand in the text whose hash it is."""
-        return self.sequence_hash.removeprefix("sha256:")[:_FENCE_DIGITS]
+        return fence_of(self.sequence_hash)
 
 
 def build_view(
@@ -91,7 +81,7 @@ def build_view(
         text=text,
         entries=len(conversation.entries),
         left_out_chars=left_out,
-        sequence_hash=_hash(text),
+        sequence_hash=text_hash(text),
         overflow=len(text) > allowance,
     )
 
@@ -127,20 +117,13 @@ def _chunks(
         yield "\n".join(lines)
 
 
-def _hash(text: str) -> str:
-    digest = hashlib.sha256()
-    for start in range(0, len(text), _HASHED):
-        digest.update(text[start : start + _HASHED].encode())
-    return f"sha256:{digest.hexdigest()}"
-
-
 def _header(conversation: Conversation, include_reasoning: bool) -> tuple[str, str]:
     """What the header says before and after the number of characters left out."""
     entries = conversation.entries
     status = f"Conversation of {len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
     status += f", status {conversation.status}"
     if conversation.status_detail is not None:
-        status += f" ({_quoted(conversation.status_detail[:_DETAIL_LENGTH])})"
+        status += f" ({quoted(conversation.status_detail[:_DETAIL_LENGTH])})"
     hidden = replies = 0
     for entry in entries:
         if isinstance(entry, Message | ToolResult):
@@ -166,91 +149,56 @@ def _is_reply(entry: Entry) -> bool:
 
 def _head(entry: Entry, answered: set[int]) -> str:
     if isinstance(entry, Message):
-        name = "" if entry.name is None else f" name={_name(entry.name)}"
+        name = "" if entry.name is None else f" name={plain_name(entry.name)}"
         return f"[{entry.n}] message {entry.role}{name}{_agent(entry)}: "
     if isinstance(entry, ToolCall):
         missing = "" if entry.n in answered else " (no result)"
-        return f"[{entry.n}] tool_call {_name(entry.name)}{_agent(entry)}{missing}: "
+        return f"[{entry.n}] tool_call {plain_name(entry.name)}{_agent(entry)}{missing}: "
     if isinstance(entry, ToolResult):
         whose = f"of {entry.call}" if entry.call is not None else "of no known call"
-        id = f" id={_name(entry.id)}" if entry.call is None and entry.id is not None else ""
+        id = f" id={plain_name(entry.id)}" if entry.call is None and entry.id is not None else ""
         return f"[{entry.n}] tool_result {whose}{id}{_agent(entry)} ({entry.status}): "
     return f"[{entry.n}] feedback{_feedback_fields(entry)}: "
 
 
 def _agent(entry: Message | ToolCall | ToolResult) -> str:
-    return "" if entry.agent is None else f" agent={_name(entry.agent)}"
+    return "" if entry.agent is None else f" agent={plain_name(entry.agent)}"
 
 
 def _feedback_fields(entry: Feedback) -> str:
     shown = ""
     for field in ("name", "sentiment", "user_id", "agent_name"):
         if (value := getattr(entry, field)) is not None:
-            shown += f" {field}={_name(value)}"
+            shown += f" {field}={plain_name(value)}"
     for field in ("value", "properties"):
         if (value := getattr(entry, field)) is not None:
-            shown += f" {field}={_one_line(json_text(value, sort_keys=True))}"
+            shown += f" {field}={one_line(json_text(value, sort_keys=True))}"
     return shown
 
 
 def _content(entry: Entry, include_reasoning: bool) -> str:
     if isinstance(entry, ToolCall):
         if entry.args_text is not None:
-            return f"[not JSON] {_lines(entry.args_text)}"
-        return "[no arguments]" if entry.args is None else _lines(json_text(entry.args, sort_keys=True))
+            return f"[not JSON] {lines_of(entry.args_text)}"
+        return "[no arguments]" if entry.args is None else lines_of(json_text(entry.args, sort_keys=True))
     if isinstance(entry, Feedback):
-        return _lines(entry.comments or "")
+        return lines_of(entry.comments or "")
     parts = entry.parts
     if len(parts) == 1 and isinstance(parts[0], Text):
-        return _lines(parts[0].text) or "[empty]"
+        return lines_of(parts[0].text) or "[empty]"
     return "\n| ".join([_part(part, include_reasoning) for part in parts]) or "[empty]"
 
 
 def _part(part: Part, include_reasoning: bool) -> str:
     if isinstance(part, Text):
-        return _lines(part.text)
+        return lines_of(part.text)
     if isinstance(part, Reasoning):
-        return f"[reasoning] {_lines(part.text)}" if include_reasoning else "[reasoning left out]"
+        return f"[reasoning] {lines_of(part.text)}" if include_reasoning else "[reasoning left out]"
     if isinstance(part, Refusal):
-        return f"[refusal] {_lines(part.text)}"
+        return f"[refusal] {lines_of(part.text)}"
     if isinstance(part, Media):
-        known = [part.mime and _name(part.mime), part.bytes is not None and f"{part.bytes} bytes"]
-        named = part.name and f"name={_name(part.name)}"
+        known = [part.mime and plain_name(part.mime), part.bytes is not None and f"{part.bytes} bytes"]
+        named = part.name and f"name={plain_name(part.name)}"
         return f"[{' '.join([part.media, *(word for word in (*known, named) if word)])}]"
-    label = _one_line(part.label).replace("]", ")")
-    return f"[{label}]" if part.text is None else f"[{label}] {_lines(part.text)}"
-
-
-def _lines(text: str) -> str:
-    """`text` as content: every break of a line is followed by `| `, nothing else in it acts."""
-    if text.isprintable():
-        return text
-    if _HOSTILE.search(text):
-        text = _HOSTILE.sub(_shown, text)
-    return text.replace("\n", "\n| ")
-
-
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else _HOSTILE.sub(_escape, text).replace("\n", "\\n")
-
-
-def _name(text: str) -> str:
-    """A name as it is where it is a plain word, else quoted: it cannot pass for the words around it."""
-    return text if _PLAIN_NAME.fullmatch(text) else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    return _one_line(json_text(text))
-
-
-def _shown(match: re.Match[str]) -> str:
-    found = match.group()
-    return "\n" if found[0] in _BREAKS else _escape(match)
-
-
-def _escape(match: re.Match[str]) -> str:
-    found = match.group()
-    if found == "\t":
-        return "\\t"
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    label = one_line(part.label).replace("]", ")")
+    return f"[{label}]" if part.text is None else f"[{label}] {lines_of(part.text)}"
