@@ -145,12 +145,14 @@ class HttpClient:
             raise HttpFailure("unusable", "a header (the key?) holds characters that HTTP forbids") from error
         requests = 0
         while True:
-            connection = await self._take(origin, proxy)
+            # After one stale connection a fresh one, which cannot be stale: a server that hangs up on this very
+            # request must not get it once for every idle connection.
+            connection = await (self._fresh(origin, proxy) if requests else self._take(origin, proxy))
             requests += 1
             try:
                 response = await self._on(connection, request, content)
             except _Stale:
-                continue  # a fresh connection is never stale, so this ends
+                continue
             except BaseException:
                 await anyio.aclose_forcefully(connection.stream)
                 raise
@@ -164,6 +166,9 @@ class HttpClient:
             if connection.is_live(anyio.current_time()):
                 return connection
             await anyio.aclose_forcefully(connection.stream)
+        return await self._fresh(origin, proxy)
+
+    async def _fresh(self, origin: Origin, proxy: Proxy | None) -> _Connection:
         return _Connection(await self._connector.open(origin, proxy))
 
     async def _give_back(self, key: tuple[Origin, Proxy | None], connection: _Connection) -> None:

@@ -18,7 +18,7 @@ from sandbox_judge.lanes.address import HttpFailure
 from sandbox_judge.lanes.connect import tls_context
 from sandbox_judge.lanes.http import HttpClient, Response
 from sandbox_judge.testing import answers
-from sandbox_judge.testing.model_server import Line, ModelServer, Request
+from sandbox_judge.testing.model_server import Answer, Line, ModelServer, Request
 
 pytestmark = pytest.mark.anyio
 
@@ -79,6 +79,22 @@ async def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
     with ModelServer(answers.hang_up) as server:
         assert (await trouble(HttpClient({}), server.url)).trouble == "connection"
         assert len(server.requests) == 1
+
+
+async def test_a_request_that_a_server_hangs_up_on_goes_out_twice_however_many_connections_are_kept() -> None:
+    def answer(request: Request) -> Answer:
+        return answers.hang_up if request.body == b"bad" else answers.raw(b"1", delay_s=0.05)
+
+    with ModelServer(answer, by_request=True) as server:
+        client = HttpClient({})
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(post, client, server.url)
+        deadline = anyio.current_time() + 5
+        with pytest.raises(HttpFailure):
+            await client.post(server.url, headers={}, content=b"bad", deadline=deadline)
+        assert sum(request.body == b"bad" for request in server.requests) == 2
+        await client.aclose()
 
 
 async def test_many_requests_leave_no_sockets() -> None:
