@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "check": ("check", "validate the judges of a recipe, and the rest of it"),
     "schema": ("schema", "print the JSON Schema of a judge file, an event or the ledger"),
     "init": ("init", "write a commented judge file to start from"),
+    "fixture": ("fixture", "the rows of a calibration set: export, label, check, import"),
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
     "flush": ("flush", "deliver the events that are still in the spool"),
 }
