@@ -145,8 +145,8 @@ class HttpClient:
             raise HttpFailure("unusable", "a header (the key?) holds characters that HTTP forbids") from error
         requests = 0
         while True:
-            # After one stale connection a fresh one, which cannot be stale: a server that hangs up on this very
-            # request must not get it once for every idle connection.
+            # After one stale connection a fresh one, which cannot be stale: a server that hangs up on this
+            # very request must not get it once for every idle connection.
             connection = await (self._fresh(origin, proxy) if requests else self._take(origin, proxy))
             requests += 1
             try:
