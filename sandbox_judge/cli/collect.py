@@ -17,7 +17,8 @@ from sandbox_judge.store.conversations import Kept, kept_in
 from sandbox_judge.store.database import Database
 from sandbox_judge.store.ingest import Taken
 from sandbox_judge.store.lines import LineBuffer, Overlong
-from sandbox_judge.store.options import add_store, writing
+from sandbox_judge.store.migrate import writing
+from sandbox_judge.store.options import add_store
 from sandbox_judge.store.retention import let_go
 from sandbox_judge.store.writer import BATCH, Storing, Writer, now_microseconds, read_lines
 

@@ -30,7 +30,8 @@ from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.store.conversations import Kept
 from sandbox_judge.store.database import Database, told
 from sandbox_judge.store.evidence import Choice, full_commits
-from sandbox_judge.store.options import add_store, moment, writing
+from sandbox_judge.store.migrate import writing
+from sandbox_judge.store.options import add_store, moment
 from sandbox_judge.store.regrading import Moved, Original, moved, originals
 from sandbox_judge.store.rendering import table
 from sandbox_judge.store.writer import Storing, read_lines

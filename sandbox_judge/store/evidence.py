@@ -6,17 +6,27 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, and_, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, literal, or_, select, tuple_
 
 from sandbox_judge.errors import InputError, UsageError
 from sandbox_judge.store import schema
 from sandbox_judge.store.database import Database
 from sandbox_judge.store.records import Series
-from sandbox_judge.store.tally import Cell
+from sandbox_judge.store.tally import DRIFTING, Cell
 
 DAY: Final = 86_400_000_000
 _PREFIX: Final = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 _FIELDS: Final = Series.__struct_fields__
+# What a trend by time looks at: what may be compared, where it ran, and what drifts.
+_BY_TIME: Final = (
+    "judge_id",
+    "definition_hash",
+    "contract_version",
+    "grading_hash",
+    "environment",
+    "service",
+    *DRIFTING,
+)
 _SERIES, _STANDING = schema.series.c, schema.standing.c
 
 
@@ -92,11 +102,26 @@ def _counts(choice: Choice) -> list[ColumnElement[bool]]:
     return where
 
 
+def _chosen(choice: Choice, *, by_day: bool) -> Subquery:
+    """The chosen series, each with the one that stands for it. By day, versions are not told apart, so series
+    that differ in nothing that a trend looks at count as one: a thousandth of the groups."""
+    representative = (
+        func.min(_SERIES.id).over(partition_by=[_SERIES[name] for name in _BY_TIME]) if by_day else _SERIES.id
+    )
+    return (
+        select(_SERIES.id, representative.label("representative"))
+        .where(*series_where(choice))
+        .subquery("chosen")
+    )
+
+
 def cells(database: Database, choice: Choice, *, by_day: bool = False) -> list[Cell]:
-    """The groups that stand, counted per series and outcome (and day). Raises SQLAlchemyError."""
+    """The groups that stand, counted per series and outcome (and day, then without their versions). Raises
+    SQLAlchemyError."""
+    chosen = _chosen(choice, by_day=by_day)
     # The engines' own division, of whole numbers: SQLAlchemy's `/` would make it a true one.
     day: ColumnElement[int] = _STANDING.at.op("/")(DAY) if by_day else literal(0)
-    keys: list[ColumnElement[Any]] = [_STANDING.series_id, _STANDING.result, _STANDING.error_type]
+    keys: list[ColumnElement[Any]] = [chosen.c.representative, _STANDING.result, _STANDING.error_type]
     grouped = [*keys, day] if by_day else keys
     counted = (
         select(
@@ -106,8 +131,8 @@ def cells(database: Database, choice: Choice, *, by_day: bool = False) -> list[C
             func.min(_STANDING.at).label("first"),
             func.max(_STANDING.at).label("last"),
         )
-        .join(schema.series, _SERIES.id == _STANDING.series_id)
-        .where(*series_where(choice), *_counts(choice))
+        .join(chosen, chosen.c.id == _STANDING.series_id)
+        .where(*_counts(choice))
         .group_by(*grouped)
     )
     with database.engine.connect() as connection:
@@ -115,8 +140,8 @@ def cells(database: Database, choice: Choice, *, by_day: bool = False) -> list[C
         series = _series(connection, choice)
     return [
         Cell(
-            series_id=row.series_id,
-            series=series[row.series_id],
+            series_id=row.representative,
+            series=series[row.representative],
             result=row.result,
             error_type=row.error_type,
             n=row.n,

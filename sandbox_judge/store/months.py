@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from sandbox_judge.store.database import Database
-from sandbox_judge.store.migrate import ADVISORY_LOCK
+from sandbox_judge.store.revision import ADVISORY_LOCK
 from sandbox_judge.store.schema import PARTITIONED
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

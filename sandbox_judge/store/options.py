@@ -10,8 +10,8 @@ from typing import Final
 from sandbox_judge.errors import UsageError
 from sandbox_judge.paths import data_dir
 from sandbox_judge.store.database import Database, open_database, told
-from sandbox_judge.store.migrate import bring_up_to_date, require_current
 from sandbox_judge.store.records import microseconds
+from sandbox_judge.store.revision import require_current
 
 VARIABLE: Final = "SANDBOX_JUDGE_STORE"
 _AGO: Final = re.compile(r"(\d{1,6})(m|h|d|w)", re.ASCII)
@@ -29,17 +29,6 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 def store_address(given: str | None, environ: Mapping[str, str]) -> str:
     """The store's address as text. Raises SettingsError for an unusable data directory."""
     return given or environ.get(VARIABLE) or str(data_dir(environ).path / "store.db")
-
-
-@contextmanager
-def writing(given: str | None, environ: Mapping[str, str]) -> Iterator[Database]:
-    """The store, its schema brought up to date. Raises DeliveryError where it cannot be reached."""
-    database = open_database(store_address(given, environ), write=True)
-    try:
-        bring_up_to_date(database)
-        yield database
-    finally:
-        database.close()
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from sqlalchemy import text
 from sandbox_judge.errors import DeliveryError, InputError, UsageError
 from sandbox_judge.store import schema
 from sandbox_judge.store.database import Database, open_database, store_url
-from sandbox_judge.store.migrate import bring_up_to_date, require_current
+from sandbox_judge.store.migrate import bring_up_to_date, scripts
+from sandbox_judge.store.revision import REVISIONS, require_current
 
 
 def test_migrations_and_tables_agree(database: Database) -> None:
@@ -23,6 +24,7 @@ def test_migrations_and_tables_agree(database: Database) -> None:
         assert compare_metadata(context, schema.metadata) == []
     bring_up_to_date(database)
     require_current(database)
+    assert [one.revision for one in scripts()[1].walk_revisions()] == list(reversed(REVISIONS))
 
 
 def test_many_may_start_at_once(store_url: str) -> None:
