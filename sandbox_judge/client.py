@@ -211,6 +211,8 @@ def _call(options: Options, environ: dict[str, str]) -> int:
     if os.isatty(0):
         raise Fault("no conversation was given. Name a file, or give one on stdin.", 2)
     data, cut_short = _read_stdin(deadline)
+    if not data.strip():
+        raise Fault("there is no conversation: the input is empty.", 2)
     try:
         sock = _handed_over(options, data, cut_short, deadline)
     except Unavailable as error:

@@ -18,9 +18,8 @@ from sandbox_judge.hook_input import Input
 HEADER_START: Final = b'{"sandbox_judge":'
 MOST_HEADER_BYTES: Final = 1 << 20
 ACCEPTED: Final = b'{"accepted": true}\n'
-# What `error.type` may be. A client falls back to the one-shot run after those of the second row only.
-REFUSALS: Final = ("refused", "invalid", "recipe", "too_large", "incomplete", "not_allowed", "internal")
-UNAVAILABLE: Final = ("busy", "draining")
+# `error.type` is one of refused, invalid, recipe (what another way would not change), and too_large,
+# incomplete, not_allowed, busy, draining, internal (after which a client falls back to the one-shot run).
 
 
 class RequestRefused(SandboxJudgeError):
@@ -77,8 +76,8 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sandbox_judge: Header
 
 
-def checked(taken: Input, header: Header, fixed: Fixed) -> Envelope:
-    """The envelope of a request that sets nothing but what it may, its budget the smaller of those given.
+def checked(taken: Input, fixed: Fixed) -> Envelope:
+    """The envelope of a request that sets nothing but what it may.
 
     Raises RequestRefused, and UsageError where no commit is known.
     """
@@ -105,16 +104,15 @@ def checked(taken: Input, header: Header, fixed: Fixed) -> Envelope:
             "no commit was named, and the server was started without one.",
             remedy="Give recipe.commit in the request, or start the server with --commit.",
         )
-    budgets = [budget for budget in (envelope.budget_ms, header.budget_ms) if budget is not None]
     return msgspec.structs.replace(
-        envelope,
-        recipe=RecipeRef(path=fixed.path, commit=commit, id=fixed.recipe_id),
-        budget_ms=min(budgets) if budgets else None,
+        envelope, recipe=RecipeRef(path=fixed.path, commit=commit, id=fixed.recipe_id)
     )
 
 
-def require_budget(envelope: Envelope, *, most_ms: float) -> None:
-    """Raises RequestRefused for a budget above the server's own."""
+def within(envelope: Envelope, header: Header, *, most_ms: float) -> Envelope:
+    """The envelope with the budget in force: the request's, at most `most_ms`, the server's own, and at most
+    what the client will wait for. Raises RequestRefused for a request that asks for more than the server's.
+    """
     if envelope.budget_ms is not None and envelope.budget_ms > most_ms:
         raise RequestRefused(
             "refused",
@@ -122,6 +120,8 @@ def require_budget(envelope: Envelope, *, most_ms: float) -> None:
             where="budget_ms",
             remedy="Give a smaller one, or raise the server's (--budget, or budget_ms of its settings).",
         )
+    budgets = [budget for budget in (envelope.budget_ms, header.budget_ms, most_ms) if budget is not None]
+    return msgspec.structs.replace(envelope, budget_ms=min(budgets))
 
 
 def error_line(error: RequestRefused) -> bytes:

@@ -4,6 +4,7 @@ Whether the client has read it, the kernel tells: what it has not read counts as
 socket, and a client that goes away with something unread leaves a reset behind.
 """
 
+import contextlib
 import errno
 import fcntl
 import socket
@@ -20,6 +21,7 @@ from sandbox_judge.sinks.base import Line, SinkBroken, Taken
 REPLY: Final = "reply"
 _FIRST_LOOK_S: Final = 0.001
 _LAST_LOOK_S: Final = 0.05
+_DRAINED: Final = 1 << 18
 _NO_SIGNAL: Final = socket.MSG_NOSIGNAL
 
 
@@ -70,7 +72,7 @@ class ReplySink:
             look_s = min(2 * look_s, _LAST_LOOK_S)
 
     async def aclose(self) -> None:
-        self._sock.close()
+        hang_up(self._sock)
 
     async def _write(self, left: memoryview) -> None:
         if self._broken:
@@ -90,6 +92,16 @@ class ReplySink:
     def _gone(self, why: str) -> SinkBroken:
         self._broken = True
         return SinkBroken(f"the client {why}.", where=self.name)
+
+
+def hang_up(sock: socket.socket) -> None:
+    """Closes a connection so that the client can read what was said: what it sent and nobody read would come
+    back to it as a reset. After the shutdown no more can arrive, so this is a buffer's worth at most."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+        while sock.recv(_DRAINED):
+            continue
+    sock.close()
 
 
 def _unread(sock: socket.socket) -> int:

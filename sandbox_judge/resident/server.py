@@ -40,11 +40,11 @@ from sandbox_judge.resident.protocol import (
     error_line,
     refusal_of,
     request_of,
-    require_budget,
+    within,
 )
 from sandbox_judge.resident.reading import Arrived, Reading, read_request
 from sandbox_judge.resident.recipes import Recipes
-from sandbox_judge.resident.reply import REPLY, ReplySink
+from sandbox_judge.resident.reply import REPLY, ReplySink, hang_up
 from sandbox_judge.resident.slots import FairSlots
 from sandbox_judge.resident.warm import wanted_by, warm_up
 from sandbox_judge.run import Ports, RunOptions, RunReport, run_conversation
@@ -242,7 +242,7 @@ class Server:
             await _answer(sock, crash_line(self.outside.crashed(error)))
         finally:
             self._held_bytes -= held
-            sock.close()
+            hang_up(sock)
 
     def _drop_silent(self) -> None:
         """Makes place by dropping the oldest connection that has sent nothing."""
@@ -290,13 +290,13 @@ class Server:
             taken = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
         (subject,) = taken.subjects()
         fixed = Fixed(path=self.plan.recipe, recipe_id=self.plan.recipe_id, commit=self.plan.commit)
-        envelope = checked(taken, header, fixed)
+        envelope = checked(taken, fixed)
         patience_s = DEFAULT_BUDGET_S if self.plan.budget_s is None else max(1.0, self.plan.budget_s)
         assert envelope.recipe.commit is not None, "checked() gives one"
         recipe = await self.recipes.at(envelope.recipe.commit, deadline=started + patience_s)
         settings = LiveSettings(sources=self.files)
         most = self._budget(settings, recipe, Envelope())
-        require_budget(envelope, most_ms=most.total_s * 1000)
+        envelope = within(envelope, header, most_ms=most.total_s * 1000)
         return _Work(
             subject=msgspec.structs.replace(subject, envelope=envelope),
             recipe=recipe,
