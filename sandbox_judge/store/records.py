@@ -14,6 +14,9 @@ from sandbox_judge.canonical import canonical_json
 from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.nulls import ERROR_TYPES
 from sandbox_judge.store.event import (
+    CONVERSATION,
+    JUDGEMENT,
+    LEDGER,
     ConversationRecord,
     Event,
     JudgementEvent,
@@ -266,7 +269,7 @@ def read_line(line: bytes, *, received: int) -> Incoming:
     except UnicodeDecodeError as err:
         return aside("not_utf8", str(err))
     except msgspec.ValidationError as err:
-        known = name in ("introspection.judgement", "sandbox_judge.ledger", "sandbox_judge.conversation")
+        known = name in (JUDGEMENT, LEDGER, CONVERSATION)
         return aside("invalid" if known else "unknown_event", str(err))
     except (msgspec.DecodeError, RecursionError) as err:
         return aside("not_json", str(err))
