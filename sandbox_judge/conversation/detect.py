@@ -10,6 +10,7 @@ from sandbox_judge.conversation import inspect_archive
 from sandbox_judge.conversation.adapter import Adapter, Archive
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.formats import (
+    ai_sdk_spans,
     anthropic_messages,
     atif,
     bedrock_converse,
@@ -24,11 +25,14 @@ from sandbox_judge.conversation.formats import (
     gemini_cli,
     google_adk,
     inspect_ai,
+    langfuse,
     openai_assistants,
     openai_chat,
     openai_responses,
     opencode,
     openhands,
+    openinference,
+    otel_genai,
     pi,
     platform_items,
     trajectory_v1,
@@ -47,6 +51,10 @@ ADAPTERS: Final[tuple[Adapter, ...]] = (
     opencode,
     trajectory_v1,
     platform_items,
+    langfuse,
+    ai_sdk_spans,
+    openinference,
+    otel_genai,
     atif,
     google_adk,
     inspect_ai,
