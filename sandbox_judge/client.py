@@ -6,7 +6,6 @@ has said `accepted`, it never does, so nothing is paid twice. docs/resident.md h
 """
 
 import json
-import math
 import os
 import select
 import socket
@@ -15,6 +14,8 @@ import struct
 import sys
 import time
 from typing import NoReturn
+
+from sandbox_judge.call_options import Fault, Options
 
 STARTED = time.monotonic()
 IDLE_S = 2.0
@@ -30,33 +31,6 @@ _LEDGER = b'"event_name":"sandbox_judge.ledger"'
 # What would not be otherwise in a run of one's own: after any other error another way is tried.
 _FINAL = ("refused", "invalid", "recipe")
 
-# Flags that a request may carry, and where in its header.
-_CARRIED = {
-    "--conversation-id": ("conversation_id",),
-    "--status": ("status",),
-    "--environment": ("environment",),
-    "--service": ("service_name",),
-    "--runtime-id": ("runtime_id",),
-    "--runtime-group-id": ("runtime_group_id",),
-    "--trace-id": ("trace_id",),
-    "--span-id": ("span_id",),
-    "--experiment-id": ("experiment", "id"),
-    "--experiment-arm-id": ("experiment", "arm_id"),
-    "--commit": ("recipe", "commit"),
-}
-# Flags of `run` that the server has fixed: they are for the one-shot run alone. True: a value follows.
-_FIXED = {
-    "--recipe": True,
-    "--recipe-id": True,
-    "--settings": True,
-    "--sink": True,
-    "--concurrency": True,
-    "--log-format": True,
-    "--insecure": False,
-    "-v": False,
-    "-vv": False,
-    "--verbose": False,
-}
 _HELP = """\
 usage: sandbox-judge call PATH [CONVERSATION] [options of run]
 
@@ -77,111 +51,10 @@ class Unavailable(Exception):
     """No server took the request; the text says why."""
 
 
-class Fault(Exception):
-    """What ends the call: a message and an exit code."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Options:
-    """The command line, taken apart. `alone`: an option that only a run of one's own can serve."""
-
-    def __init__(self, argv: list[str], environ: dict[str, str]) -> None:
-        self.path: str | None = None
-        self.file: str | None = None
-        self.ping = self.no_fallback = self.exit_zero = self.quiet = self.help = False
-        self.report = False
-        self.report_file: str | None = None
-        self.fail_on: str | None = None
-        self.budget: str | None = environ.get("SANDBOX_JUDGE_BUDGET") or None
-        self.alone: str | None = None
-        self.header: dict[str, object] = {}
-        self.run: list[str] = []
-        uid = environ.get("SANDBOX_JUDGE_SERVER_UID", "")
-        self.uids = {os.geteuid(), 0, *([int(uid)] if uid.isdecimal() else [])}
-        self._variables(environ)
-        words = list(argv)
-        while words:
-            self._take(words.pop(0), words)
-
-    def _take(self, word: str, rest: list[str]) -> None:
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if word == "-" or not word.startswith("-"):
-            self._positional(word)
-        elif name in ("--ping", "--no-fallback", "-h", "--help"):
-            attribute = {"-h": "help"}.get(name, name.lstrip("-").replace("-", "_"))
-            setattr(self, attribute, True)
-        elif name == "--server-uid":
-            self.uids.add(_number(self._value(name, equals, value, rest), name))
-        elif name in ("--exit-zero", "-q", "--quiet"):
-            self.exit_zero |= name == "--exit-zero"
-            self.quiet |= name != "--exit-zero"
-            self.run.append(word)
-        elif name in ("--budget", "--report", "--report-file", "--fail-on", "--feedback", *_CARRIED):
-            value = self._value(name, equals, value, rest)
-            self.run += [name, value]
-            self._carry(name, value)
-        elif name in _FIXED:
-            self.run.append(name)
-            if _FIXED[name]:
-                self.run.append(self._value(name, equals, value, rest))
-        else:
-            self.alone = self.alone or word
-            self.run += [word, *rest]
-            rest.clear()
-
-    def _positional(self, word: str) -> None:
-        if self.path is None:
-            self.path = word
-        elif self.file is None:
-            self.file = word
-        else:
-            raise Fault(f"{word!r} is one argument too many.", 2)
-
-    def _carry(self, name: str, value: str) -> None:
-        if name == "--budget":
-            self.budget = value
-        elif name == "--report":
-            self.report = value == "json"
-        elif name == "--report-file":
-            self.report_file = value
-        elif name == "--fail-on":
-            self.fail_on = value
-        elif name == "--feedback":
-            self._set(("feedback",), [*_list(self.header.get("feedback")), *_feedback(value)])
-        else:
-            self._set(_CARRIED[name], value)
-
-    def _variables(self, environ: dict[str, str]) -> None:
-        for flag, keys in _CARRIED.items():
-            name = {"--service": "SERVICE_NAME"}.get(flag, flag[2:].replace("-", "_").upper())
-            if environ.get(f"SANDBOX_JUDGE_{name}"):
-                self._set(keys, environ[f"SANDBOX_JUDGE_{name}"])
-
-    def _set(self, keys: tuple[str, ...], value: object) -> None:
-        if len(keys) == 1:
-            self.header[keys[0]] = value
-        else:
-            inner = self.header.setdefault(keys[0], {})
-            assert isinstance(inner, dict), "only experiment and recipe are nested"
-            inner[keys[1]] = value
-
-    def _value(self, name: str, equals: str, value: str, rest: list[str]) -> str:
-        if equals:
-            return value
-        if not rest:
-            raise Fault(f"{name} needs a value.", 2)
-        return rest.pop(0)
-
-
 def main(argv: list[str], environ: dict[str, str]) -> int:
     """Runs the client and returns its exit code, or becomes the one-shot run."""
-    options = None
     try:
-        options = Options(argv, environ)
-        return _call(options, environ)
+        return _call(Options(argv, environ), environ)
     except Fault as fault:
         if str(fault):
             _say(f"sandbox-judge: {fault}")
@@ -198,7 +71,7 @@ def _call(options: Options, environ: dict[str, str]) -> int:
         raise Fault("no socket was named. See `sandbox-judge call --help`.", 2)
     if environ.get("SANDBOX_JUDGE_DISABLED") == "1":
         raise Fault("switched off by SANDBOX_JUDGE_DISABLED=1; nothing was graded.", 0)
-    budget_s = DEFAULT_BUDGET_S if options.budget is None else max(0.0, _seconds(options.budget))
+    budget_s = DEFAULT_BUDGET_S if options.budget_s is None else max(0.0, options.budget_s)
     deadline = STARTED - _age_before() + budget_s
     if options.ping:
         return _ping(options, min(deadline, time.monotonic() + ACCEPT_S))
@@ -280,7 +153,7 @@ def _connected(options: Options, deadline: float) -> socket.socket:
 
 def _header(options: Options, cut_short: bool, deadline: float) -> bytes:
     header = dict(options.header)
-    if options.budget is not None:
+    if options.budget_s is not None:
         header["budget_ms"] = max(0.0, (deadline - time.monotonic()) * 1000)
     if cut_short:
         header["cut_short"] = True
@@ -463,41 +336,6 @@ def _replace_stdin(data: bytes) -> None:
         left = left[os.write(descriptor, left) :]
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.dup2(descriptor, 0)
-
-
-def _seconds(text: str) -> float:
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    text = text.strip().lower()
-    unit = next((unit for unit in units if text.endswith(unit)), "")
-    try:
-        seconds = float(text.removesuffix(unit)) * units.get(unit, 1.0)
-    except ValueError:
-        seconds = math.nan
-    if not math.isfinite(seconds):
-        raise Fault(f"--budget: {text!r} is not a duration. Write 1500ms, 40s, 2m or a number of seconds.", 2)
-    return seconds
-
-
-def _number(text: str, name: str) -> int:
-    if not text.isdecimal():
-        raise Fault(f"{name}: {text!r} is no user id.", 2)
-    return int(text)
-
-
-def _feedback(text: str) -> list[object]:
-    try:
-        if text.startswith("@"):
-            with open(text[1:], "rb") as file:
-                value = json.load(file)
-        else:
-            value = json.loads(text)
-    except (OSError, ValueError, RecursionError) as error:
-        raise Fault(f"--feedback is not JSON: {error}.", 2) from None
-    return value if isinstance(value, list) else [value]
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _json(line: bytes) -> dict[str, object]:

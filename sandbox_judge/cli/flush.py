@@ -9,6 +9,7 @@ import anyio
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
 from sandbox_judge.paths import state_dir
+from sandbox_judge.resident.reply import REPLY
 from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.flush import FlushReport, flush
 from sandbox_judge.sinks.open import open_sinks
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
     """The exit code. Raises UsageError, SettingsError, TrustError, DeliveryError."""
     budget_s = parse_duration(args.budget, name="--budget")
     spool = Spool(spool_directory(env), insecure=args.insecure)
-    only = open_sinks(args.sink, environ=env.environ, cwd=env.cwd)
+    only = open_sinks(args.sink, environ=env.environ, cwd=env.cwd, stdout=env.events_fd)
     try:
         report = anyio.run(_flushed, spool, only, env, budget_s)
     finally:
@@ -61,7 +62,9 @@ def spool_directory(env: Surface) -> Path:
 
 async def _flushed(spool: Spool, only: list[Sink], env: Surface, budget_s: float) -> FlushReport:
     def opener(address: str) -> Sink:
-        return open_sinks([address], environ=env.environ, cwd=env.cwd)[0]
+        # What a client of the resident runner did not wait for has no other place to go.
+        wanted = "stdout" if address == REPLY else address
+        return open_sinks([wanted], environ=env.environ, cwd=env.cwd, stdout=env.events_fd)[0]
 
     return await flush(spool, opener=opener, only=only, deadline=anyio.current_time() + budget_s)
 
@@ -76,7 +79,9 @@ def _show(report: FlushReport, env: Surface) -> None:
         ("not asked for {} for {}", report.other),
     ):
         for name, count in sorted(counts.items()):
-            env.out(what.format(count, escaped(name)))
+            # stdout is for events where some go there.
+            say = env.err if {REPLY, "stdout"} & report.delivered.keys() else env.out
+            say(what.format(count, escaped(name)))
             told += 1
     if not told:
         env.out("nothing to deliver")
