@@ -25,7 +25,9 @@ from sandbox_judge.conversation.formats import (
     gemini_cli,
     google_adk,
     inspect_ai,
+    langchain,
     langfuse,
+    langsmith,
     openai_assistants,
     openai_chat,
     openai_responses,
@@ -36,6 +38,7 @@ from sandbox_judge.conversation.formats import (
     pi,
     platform_items,
     trajectory_v1,
+    ui_messages,
 )
 from sandbox_judge.errors import InputError
 
@@ -52,9 +55,12 @@ ADAPTERS: Final[tuple[Adapter, ...]] = (
     trajectory_v1,
     platform_items,
     langfuse,
+    langsmith,
     ai_sdk_spans,
     openinference,
     otel_genai,
+    langchain,
+    ui_messages,
     atif,
     google_adk,
     inspect_ai,

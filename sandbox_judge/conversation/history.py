@@ -1,0 +1,396 @@
+"""The history that several calls of a model repeat, put together again: every act once, in its place.
+
+Each call records what it was given and what it answered. The first call's input begins the conversation, each
+later one repeats what went before and adds to it. Calls that repeat all of it (the usual case) are followed
+along a tree of prefixes, one step an act. Where the input only holds the end of the history (a window), or
+only what is new, or was edited, what already stands is found by its words, in order. Records around calls
+(an agent's run with the input and output of the whole) add only what no call within them shows. Tools' own
+records add the calls and results that no message holds. Pure; linear in the size of the input.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from sandbox_judge.conversation.acts import (
+    Act,
+    Answered,
+    Called,
+    Emitter,
+    Said,
+    arguments_key,
+    hidden_key,
+    is_hidden,
+    key_of,
+    same_role,
+)
+from sandbox_judge.conversation.builder import ConversationBuilder
+from sandbox_judge.conversation.model import Part, Text
+
+# How many earlier places of the first act of a window are tried.
+_ANCHORS: Final = 4
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One call: what went in, what came out. Times are seconds since the epoch."""
+
+    inputs: Sequence[Act]
+    outputs: Sequence[Act]
+    start: float | None = None
+    end: float | None = None
+    agent: str | None = None
+    error: str | None = None
+
+
+class ToolRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A tool's own record of having run. `result` is None where it holds none."""
+
+    name: str
+    arguments: Any = None
+    result: tuple[Part, ...] | None = None
+    id: str | None = None
+    error: str | None = None
+    start: float | None = None
+    end: float | None = None
+    agent: str | None = None
+
+
+class _Placed(msgspec.Struct, kw_only=True, gc=False):
+    act: Act
+    agent: str | None
+    time: float | None
+
+
+class _Node:
+    """A place in the tree of histories. `tip`: a call's record ends here, so that what follows is new."""
+
+    __slots__ = ("index", "next", "tip", "whole")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.next: dict[Hashable, _Node] = {}
+        self.tip = False
+        # When the last call with exactly this input ended; None where none has.
+        self.whole: float | None = None
+
+
+class _Given:
+    """A call's input: the acts that a history repeats, and the hidden reasoning between them."""
+
+    __slots__ = ("_hidden", "acts", "call")
+
+    def __init__(self, call: ModelCall) -> None:
+        self.call = call
+        self.acts: list[tuple[Act, Hashable]] = []
+        self._hidden: dict[int, list[Act]] = {}
+        for act in call.inputs:
+            if (key := key_of(act)) is not None:
+                self.acts.append((act, key))
+            elif is_hidden(act):
+                self._hidden.setdefault(len(self.acts), []).append(act)
+
+    def hidden_before(self, position: int, known: set[Hashable]) -> Iterator[Act]:
+        """The reasoning before the act of `position` that is not `known` yet."""
+        for act in self._hidden.get(position, ()):
+            if (key := hidden_key(act)) not in known:
+                known.add(key)
+                yield act
+
+
+class History:
+    """Collects calls, records around them and tools' records in time order, then tells them as entries."""
+
+    def __init__(self) -> None:
+        self._placed: list[_Placed] = []
+        self._places: dict[Hashable, list[int]] = {}
+        self._hidden: set[Hashable] = set()
+        self._root = _Node(-1)
+        self._tips: set[int] = set()
+        # Acts that stand before the act of an index: found in records around the calls.
+        self._before: dict[int, list[_Placed]] = {}
+        self._filled: set[Hashable] = set()
+        self.rewritten = 0
+
+    def __len__(self) -> int:
+        return len(self._placed)
+
+    def holds(self, act: Act) -> bool:
+        """Whether the words of a message stand within another one's, of the same role."""
+        key = key_of(act)
+        if not isinstance(key, tuple) or not isinstance(act, Said):
+            return False
+        known = (*self._places, *self._filled)
+        return any(isinstance(k, tuple) and k[0] == key[0] and key[1] in k[1] for k in known)
+
+    def begin(self, call: ModelCall) -> _Node:
+        """Take a call's input; gives where its output goes on."""
+        given = _Given(call)
+        node = self._placed_input(given)
+        for act in given.hidden_before(len(given.acts), self._hidden):
+            self._append(act, None, call, call.start)
+        return node
+
+    def _placed_input(self, given: "_Given") -> _Node:
+        node, at, acts = self._root, 0, given.acts
+        while at < len(acts) and (following := node.next.get(acts[at][1])) is not None:
+            node = following
+            self._put_hidden(given, at, node.index)
+            at += 1
+        if at == len(acts):
+            return self._again(node, given)
+        if at and node.tip:
+            return self._follow(node, given, at, {})
+        if all(_is_system(act) for act, _ in acts[:at]):
+            return self._follow(node, given, at, self._window(acts, at))
+        return self._follow(node, given, at, self._aligned(acts, at, node.index + 1, len(self._placed)))
+
+    def finish(self, node: _Node, call: ModelCall) -> None:
+        """Take a call's output, which follows `node`."""
+        node.whole = max(node.whole or 0.0, call.end or call.start or 0.0) if call.outputs else node.whole
+        for act in call.outputs:
+            key = key_of(act)
+            if key is None:
+                if hidden_key(act) not in self._hidden or not is_hidden(act):
+                    self._hidden.add(hidden_key(act))
+                    self._append(act, None, call, call.end)
+                continue
+            if (following := node.next.get(key)) is None:
+                following = node.next[key] = _Node(self._append(act, key, call, call.end))
+            node = following
+        node.tip = True
+        if node.index >= 0:
+            self._tips.add(node.index)
+
+    def around(self, call: ModelCall, span: tuple[int, int]) -> None:
+        """Take a record around calls whose acts stand at `span`: what of its input and output stands nowhere
+        is put where it belongs among them."""
+        low, high = span
+        self._fill(call.inputs, call, 0, high, low)
+        self._fill(call.outputs, call, low, len(self._placed), high)
+
+    def _append(self, act: Act, key: Hashable | None, call: ModelCall, time: float | None) -> int:
+        index = len(self._placed)
+        self._placed.append(_Placed(act=act, agent=call.agent, time=time))
+        if key is not None:
+            self._places.setdefault(key, []).append(index)
+        return index
+
+    def _again(self, node: _Node, given: "_Given") -> _Node:
+        """The whole input was seen. It is said again only where it is nothing but the system's and a user's
+        words and was answered before: two exchanges, not one history."""
+        acts, start = given.acts, given.call.start
+        answered = node.whole is not None and (start is None or node.whole <= start)
+        alone = (isinstance(act, Said) and same_role(act.role) in ("system", "user") for act, _ in acts)
+        if not acts or not answered or not all(alone):
+            return node
+        first = next((p for p, (act, _) in enumerate(acts) if not _is_system(act)), len(acts))
+        node = self._root
+        for _, key in acts[:first]:
+            node = node.next[key]
+        return self._follow(node, given, first, {})
+
+    def _follow(self, node: _Node, given: "_Given", at: int, shown: dict[int, int]) -> _Node:
+        """Go on from `node` with the acts from `at`: those in `shown` stand already, one before such a one is
+        put before it, the rest is new."""
+        after: dict[int, int] = {}
+        following = -1
+        for position in range(max(shown, default=-1), at - 1, -1):
+            following = after[position] = shown.get(position, following)
+        for position in range(at, len(given.acts)):
+            act, key = given.acts[position]
+            index = shown.get(position)
+            if index is None and _is_system(act) and not (node.tip and node.index >= 0):
+                index = self._places.get(key, [None])[-1]
+            if index is not None:
+                self._put_hidden(given, position, index)
+            elif position in after and not _is_system(act):
+                self.rewritten += 1
+                index = after[position]
+                self._put_before(index, act, given.call)
+            else:
+                for hidden in given.hidden_before(position, self._hidden):
+                    self._append(hidden, None, given.call, given.call.start)
+                index = self._append(act, key, given.call, given.call.start)
+            grown = node.next[key] = _Node(index)
+            node = grown
+        return node
+
+    def _put_before(self, index: int, act: Act, call: ModelCall) -> None:
+        self._before.setdefault(index, []).append(_Placed(act=act, agent=call.agent, time=None))
+
+    def _put_hidden(self, given: "_Given", position: int, index: int) -> None:
+        for act in given.hidden_before(position, self._hidden):
+            self._put_before(index, act, given.call)
+
+    def _window(self, acts: list[tuple[Act, Hashable]], at: int) -> dict[int, int]:
+        """Which acts from `at` on repeat the end of what stands, as position to index; nothing where they are
+        new. They repeat it where the last that is found ends a call's output, or where all are found."""
+        start = next((p for p in range(at, len(acts)) if not _is_system(acts[p][0])), len(acts))
+        if start == len(acts):
+            return {}
+        for anchor in reversed(self._places.get(acts[start][1], [])[-_ANCHORS:]):
+            found = self._aligned(acts, start, anchor, len(self._placed))
+            if len(found) == len(acts) - start or found[max(found)] in self._tips:
+                return found
+        # The first was edited or is new; a result tells by the call before it where the rest belongs.
+        found = self._aligned(acts, start, 0, len(self._placed))
+        reached = bool(found) and found[max(found)] in self._tips
+        return found if reached and len(found) * 2 > max(found) - start else {}
+
+    def _aligned(self, acts: list[tuple[Act, Hashable]], at: int, low: int, high: int) -> dict[int, int]:
+        """The acts from `at` on that stand between `low` and `high` in the same order: position to index."""
+        found: dict[int, int] = {}
+        for position in range(at, len(acts)):
+            places = self._places.get(acts[position][1], [])
+            nearest = bisect_left(places, low)
+            if nearest < len(places) and places[nearest] < high:
+                found[position] = places[nearest]
+                low = places[nearest] + 1
+        return found
+
+    def _fill(self, given: Sequence[Act], call: ModelCall, low: int, high: int, default: int) -> None:
+        acts = [(act, key) for act in given if (key := key_of(act)) is not None]
+        shown = self._aligned(acts, 0, low, high)
+        following = default if not shown else min(max(shown.values()) + 1, len(self._placed))
+        placed: list[tuple[int, Act, Hashable]] = []
+        for position in range(len(acts) - 1, -1, -1):
+            act, key = acts[position]
+            if position in shown:
+                following = shown[position]
+            elif key not in self._filled and not (_is_system(act) and self._places.get(key)):
+                placed.append((following, act, key))
+        for index, act, key in reversed(placed):
+            self._put_before(index, act, call)
+            self._filled.add(key)
+
+    def tell(self, build: ConversationBuilder, runs: Iterable[ToolRun] = ()) -> None:
+        """Write the entries, with what tools' records add."""
+        if self.rewritten:
+            build.warn(
+                "history_rewritten",
+                f"{self.rewritten} messages stand otherwise in later calls' histories; both are shown",
+            )
+        told = _Told(self._in_order())
+        for run in runs:
+            told.add(run)
+        emitter = Emitter(build)
+        for item in told.items():
+            emitter.add(item.act, agent=item.agent)
+
+    def _in_order(self) -> list[_Placed]:
+        if not self._before:
+            return self._placed
+        out: list[_Placed] = []
+        for index, item in enumerate([*self._placed, None]):
+            out.extend(self._before.get(index, ()))
+            if item is not None:
+                out.append(item)
+        return out
+
+
+class _Told:
+    """The acts in order, and what tools' records add between them."""
+
+    def __init__(self, placed: list[_Placed]) -> None:
+        self._placed = placed
+        self._after: dict[int, list[_Placed]] = {}
+        self._times: list[float] = []
+        latest = 0.0
+        for item in placed:
+            latest = max(latest, item.time or 0.0)
+            self._times.append(latest)
+        self._by_id: dict[str, deque[int]] = {}
+        self._by_words: dict[tuple[str, str], deque[int]] = {}
+        self._by_name: dict[str, deque[int]] = {}
+        self._answers = _answers(placed)
+        self._taken: set[int] = set()
+        for index, item in enumerate(placed):
+            if isinstance(act := item.act, Called):
+                if act.id:
+                    self._by_id.setdefault(act.id, deque()).append(index)
+                self._by_words.setdefault((act.name, arguments_key(act.arguments)), deque()).append(index)
+                self._by_name.setdefault(act.name, deque()).append(index)
+
+    def add(self, run: ToolRun) -> None:
+        index = self._call_of(run)
+        if index is None:
+            at = bisect_left(self._times, run.start) if run.start is not None else len(self._placed)
+            self._put(at, run, Called(name=run.name, arguments=run.arguments, id=run.id))
+            self._put_result(at, run)
+            return
+        self._taken.add(index)
+        answer = self._answers.get(index)
+        if answer is None:
+            at = bisect_left(self._times, run.end) if run.end is not None else 0
+            self._put_result(max(index + 1, at), run)
+        elif run.error is not None:
+            item = self._placed[answer]
+            if isinstance(item.act, Answered) and not item.act.error:
+                item.act = msgspec.structs.replace(item.act, error=True)
+
+    def items(self) -> Iterable[_Placed]:
+        for index, item in enumerate(self._placed):
+            yield from self._after.get(index, ())
+            yield item
+        yield from self._after.get(len(self._placed), ())
+
+    def _call_of(self, run: ToolRun) -> int | None:
+        for queue in (
+            self._by_id.get(run.id or ""),
+            self._by_words.get((run.name, arguments_key(run.arguments))),
+            self._by_name.get(run.name) if not run.id or run.id not in self._by_id else None,
+        ):
+            while queue and queue[0] in self._taken:
+                queue.popleft()
+            if queue:
+                return queue[0]
+        return None
+
+    def _put(self, at: int, run: ToolRun, act: Act) -> None:
+        self._after.setdefault(at, []).append(_Placed(act=act, agent=run.agent, time=run.start))
+
+    def _put_result(self, at: int, run: ToolRun) -> None:
+        parts = run.result
+        if run.error is not None and not parts:
+            parts = (Text(text=run.error),)
+        if parts is not None:
+            failed = run.error is not None
+            self._put(at, run, Answered(parts=parts, id=run.id, name=run.name, error=failed))
+
+
+def _answers(placed: Sequence[_Placed]) -> dict[int, int]:
+    """Which act answers which call, by index, as the entries will have it."""
+    by_id: dict[str, list[int]] = {}
+    by_name: dict[str, deque[int]] = {}
+    waiting: deque[int] = deque()
+    answers: dict[int, int] = {}
+    for index, item in enumerate(placed):
+        act = item.act
+        if isinstance(act, Called):
+            if act.id:
+                by_id.setdefault(act.id, []).append(index)
+            by_name.setdefault(act.name, deque()).append(index)
+            waiting.append(index)
+        elif isinstance(act, Answered):
+            own = by_id.get(act.id or "")
+            queue = by_name.get(act.name) if act.name else waiting
+            while own and own[-1] in answers:
+                own.pop()
+            while queue and queue[0] in answers:
+                queue.popleft()
+            if own:
+                answers[own.pop()] = index
+            elif queue and not (act.id and _id_of(placed[queue[0]].act)):
+                answers[queue[0]] = index
+    return answers
+
+
+def _id_of(act: Act) -> str | None:
+    return act.id if isinstance(act, Called) else None
+
+
+def _is_system(act: Act) -> bool:
+    return isinstance(act, Said) and same_role(act.role) == "system"
