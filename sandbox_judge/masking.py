@@ -5,7 +5,7 @@ is linear in the text whatever the text is. A leaf.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 MASK: Final = "[masked]"
@@ -26,6 +26,7 @@ _PREFIXED: Final = re.compile(
     r"|(?:AKIA|ASIA|AROA|ABSK)[A-Za-z0-9*+/=]{12,}"  # AWS
     r")"
 )
+_NAMED_SECRET: Final = re.compile(r"(?i)key|token|secret|passw|credential|auth(?!or)")
 _JWT: Final = re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?")
 _HEADER: Final = re.compile(
     r"\b(bearer[ \t:]{1,5})[^\s\"',;<>]{4,}"
@@ -56,6 +57,14 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     text = _PREFIXED.sub(MASK, text)
     text = _HEADER.sub(lambda m: f"{m[1] or m[2]}{MASK}", text)
     return _ASSIGNED.sub(lambda m: m[1] + MASK, text)
+
+
+def secrets_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that are named as credentials are: what a message of any origin must not show,
+    whatever the values look like."""
+    return tuple(
+        value for name, value in environ.items() if len(value) >= _SHORT and _NAMED_SECRET.search(name)
+    )
 
 
 def mask_values(text: str, secrets: Iterable[str]) -> str:

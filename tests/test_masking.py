@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_judge.masking import MASK, mask, mask_values
+from sandbox_judge.masking import MASK, mask, mask_values, secrets_of
 
 # Put together at run time, so that no scanner takes this file for a leak.
 BODY = "Ab3dEf6hIj9kLm2nOp5q"
@@ -136,3 +136,15 @@ def test_bounded_time(piece: str) -> None:
     began = time.process_time()
     mask(text, ["aaaaaaaab"])
     assert time.process_time() - began < 4
+
+
+def test_values_of_variables_that_are_named_as_credentials_are():
+    environ = {
+        "FERN_API_KEY": "plain words here",
+        "JUDGE_token": "another value",
+        "PGPASSWORD": "hunter2hunter2",
+        "GIT_AUTHOR_NAME": "Ada Lovelace",
+        "PATH": "/usr/bin:/bin",
+        "SHORT_KEY": "abc",
+    }
+    assert set(secrets_of(environ)) == {"plain words here", "another value", "hunter2hunter2"}

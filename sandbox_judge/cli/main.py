@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from sandbox_judge.cli.crash import crash_report
+from sandbox_judge.cli.crash import alone, crash_report
 from sandbox_judge.cli.surface import Surface, process_surface
 from sandbox_judge.errors import SandboxJudgeError, UsageError
-from sandbox_judge.masking import mask
+from sandbox_judge.masking import mask, secrets_of
 from sandbox_judge.version import __version__
 
 # command: (module, what it does). In the order in which a newcomer meets them.
@@ -59,16 +59,27 @@ def main(argv: Sequence[str], surface: Surface) -> int:
         code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         code = 130
-    except SandboxJudgeError as error:
-        surface.err(f"sandbox-judge: {mask(error.paragraph())}")
-        code = error.exit_code
     except BrokenPipeError:
         surface.err("sandbox-judge: the reader of stdout went away before all was written.")
         code = 3
-    except Exception as error:  # the boundary: whatever else escapes is a bug of ours
-        surface.err(crash_report(error)[1])
-        code = 70
+    except Exception as error:  # the boundary: whatever is not expected is a bug of ours
+        code = _told(alone(error), surface)
     return 0 if exit_zero else code
+
+
+def _told(error: BaseException, surface: Surface) -> int:
+    secrets = secrets_of(surface.environ)
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        # How Python tells of a limit of processes (RLIMIT_NPROC, a container's pids).
+        error = UsageError(
+            "the system lets this process start no further thread or process.",
+            remedy="Raise the limit of processes: reading a recipe takes two beside the hook itself.",
+        )
+    if isinstance(error, SandboxJudgeError):
+        surface.err(f"sandbox-judge: {mask(error.paragraph(), secrets)}")
+        return error.exit_code
+    surface.err(crash_report(error, secrets)[1])
+    return 70
 
 
 def _dispatch(argv: list[str], surface: Surface) -> int:

@@ -28,7 +28,7 @@ from sandbox_judge.hook_input import Input, Subject, read_input
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
 from sandbox_judge.log import Log
-from sandbox_judge.masking import mask
+from sandbox_judge.masking import mask, secrets_of
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.recipe.loaded import LoadedRecipe
 from sandbox_judge.run import OwnSlots, Ports, RunOptions, RunReport, run_conversation
@@ -84,7 +84,7 @@ class _Hook:
             self.surface.exit_soon(code if failure is None else failure.exit_code, _LET_GO_S)
             tasks.cancel_scope.cancel()
         if failure is not None and self.interrupts.exit_code is not None:
-            self.surface.err(f"sandbox-judge: {mask(failure.paragraph())}")
+            self.surface.err(f"sandbox-judge: {mask(failure.paragraph(), secrets_of(self.surface.environ))}")
             return self.interrupts.exit_code
         if failure is not None:
             raise failure
@@ -281,7 +281,7 @@ class _Hook:
             surface.err(line.decode("ascii"))
 
     def _crashed(self, error: BaseException) -> str:
-        crash_id, text = crash_report(error)
+        crash_id, text = crash_report(error, secrets_of(self.surface.environ))
         self.surface.err(text)
         return crash_id
 

@@ -1,5 +1,6 @@
 """What a command sees of the outside: streams, environment, working directory. Passed in, never fetched."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -34,7 +35,8 @@ class Surface(msgspec.Struct, kw_only=True):
         if self.owns_process:
             timer = threading.Timer(seconds, os._exit, (code,))
             timer.daemon = True
-            timer.start()
+            with contextlib.suppress(RuntimeError):  # no thread can be started: then no call hangs in one
+                timer.start()
 
     def out(self, line: str) -> None:
         """One line of text on stdout; lone surrogates cannot break it. Raises OSError."""

@@ -6,6 +6,8 @@ the host's leaks into what runs there.
 """
 
 import contextlib
+import errno
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -41,7 +43,11 @@ class Background(Generic[T]):
         self._finished = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+        except RuntimeError:  # a limit of processes: for whoever waits a failure like any other of the work
+            self._error = OSError(errno.EAGAIN, f"no thread can be started ({os.strerror(errno.EAGAIN)})")
+            self._finished = True
 
     @property
     def finished(self) -> bool:

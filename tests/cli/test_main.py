@@ -59,6 +59,27 @@ def test_a_bug_is_told_in_a_few_lines_without_the_users_values(monkeypatch):
     assert "Traceback" not in done.err
 
 
+def test_a_bug_inside_a_task_group_is_told_as_itself_and_without_the_keys_in_use(monkeypatch):
+    def broken(*_):
+        raise ExceptionGroup("tasks", [ExceptionGroup("tasks", [KeyError("open sesame")])])
+
+    monkeypatch.setattr("sandbox_judge.cli.schema.run", broken)
+    done = run_main("schema", "judge", environ={"FERN_API_KEY": "open sesame"})
+    assert done.code == 70
+    assert "KeyError" in done.err
+    assert "sesame" not in done.err
+
+
+def test_a_limit_of_processes_is_no_bug_of_ours(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("sandbox_judge.cli.schema.run", broken)
+    done = run_main("schema", "judge")
+    assert done.code == 2
+    assert "Raise the limit of processes" in done.err
+
+
 def test_global_flags_stand_on_either_side_of_the_command():
     for words in (["-q", "schema", "judge"], ["schema", "judge", "-q"], ["schema", "-q", "judge"]):
         assert run_main(*words).code == 0

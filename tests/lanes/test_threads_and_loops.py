@@ -35,6 +35,17 @@ async def test_a_cancelled_wait_leaves_the_thread_behind() -> None:
     assert work.finished
 
 
+async def test_where_no_thread_can_be_started_the_work_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    work = Background(lambda: 1, name="never")
+    assert work.finished
+    with pytest.raises(OSError, match="no thread can be started"):
+        await work.result()
+
+
 async def test_many_wait_for_one() -> None:
     release = threading.Event()
     work = Background(lambda: release.wait(5), name="shared")
