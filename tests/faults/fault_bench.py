@@ -1,5 +1,5 @@
-"""The fault bench: the hook as a real process in a sandbox of its own, a model that remembers what it said, and
-an exact account of what came of it. Used by the tests beside it and by `make soak`.
+"""The fault bench: the hook as a real process in a sandbox of its own, a model that remembers what it said,
+and an exact account of what came of it. Used by the tests beside it and by `make soak`.
 """
 
 import json
@@ -28,8 +28,8 @@ SLACK_S = 3.0
 
 
 class TruthfulModel:
-    """An endpoint that gives verdicts at random and keeps each, by a word that it writes into the reasoning: a
-    verdict that carries no such word, or another verdict than was said with it, was invented."""
+    """An endpoint that gives verdicts at random and keeps each, by a word that it writes into the reasoning:
+    a verdict that carries no such word, or another verdict than was said with it, was invented."""
 
     def __init__(self, *, seed=0, delay_s=(0.0, 0.0), faults=(), fault_rate=0.0, words=0):
         self.said = {}

@@ -1,4 +1,4 @@
-"""Every fault of a model's endpoint through the hook as a process: the right null, within time, and no key."""
+"""Every fault of a model's endpoint through the hook as a process: the right null, in time, and no key."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def test_the_account_adds_up_and_the_run_ends_in_time(staged):
 
 
 def test_no_fault_is_retried_unless_asked_and_no_host_but_the_endpoint_gets_a_request(staged):
-    _, endpoints, done, _ = staged
+    _, endpoints, _, _ = staged
     asked = [request.json["model"] for request in endpoints.main.requests]
     repaired = {
         "length",
