@@ -149,7 +149,9 @@ def timed(name: str, ask: Any) -> None:
 
 
 def measure(database: Database) -> None:
-    judge = str(uuid.UUID(int=7))
+    judge = str(uuid.UUID(int=JUDGES - 1))
+    if not cells(database, Choice(judge_id=judge)):
+        raise SystemExit("nothing was loaded for the judge that is asked about")
     one, two = (Choice(judge_id=judge, commits=(f"{n:040x}",)) for n in (120, 121))
     timed("trend by version", lambda: trend(cells(database, Choice(judge_id=judge)), CommitOrder()))
     timed(
