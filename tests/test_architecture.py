@@ -56,8 +56,9 @@ LAYERS: list[list[str]] = [
         "conversation.codex_items",
         "conversation.inspect_messages",
         "conversation.openhands_events",
-        "conversation.zip_members",
+        "conversation.zstd",
     ],
+    ["conversation.zip_members"],
     ["conversation.inspect_archive"],
     ["conversation.acts", "conversation.span_records"],
     ["conversation.dialect_parts", "conversation.history"],
@@ -163,6 +164,7 @@ DEFERRED = {
     "lanes.choose": "every lane: TLS and HTTP take 0.1 s, and most conversations concern no judge",
     "lanes.litellm_lane": "litellm itself: 6-8 s of CPU, in a worker thread",
     "lanes.local": "an optional extra",
+    "conversation.zstd": "an optional extra, for archives that are packed with it",
 }
 
 

@@ -45,13 +45,18 @@ _BOOKKEEPING: Final = ("ghost_snapshot",)
 
 def is_item(row: Mapping[str, Any]) -> bool:
     """Whether a row without a payload is an item by itself, as older files write them."""
-    kind = row.get("type")
+    kind = _kind(row)
     return (
         kind in _CALLS
         or kind in _OUTPUTS
         or kind in ("message", "reasoning")
         or isinstance(row.get("role"), str)
     )
+
+
+def _kind(item: Mapping[str, Any]) -> str | None:
+    kind = item.get("type")
+    return None if kind is None else as_text(kind)
 
 
 def machine_name(role: Any, content: Any) -> str | None:
@@ -70,7 +75,7 @@ def add_item(
     build: ConversationBuilder, item: dict[str, Any], *, agent: Any = None, time: Any = None
 ) -> bool:
     """The entry of one item; False for one that is only bookkeeping."""
-    kind = item.get("type")
+    kind = _kind(item)
     if kind == "message" or (kind is None and "role" in item):
         _message(build, item, agent, time)
     elif kind == "reasoning":

@@ -53,7 +53,7 @@ def add_message(build: ConversationBuilder, message: dict[str, Any], *, mark: st
     content = message.get("content")
     if role == "tool":
         error = message.get("error")
-        parts = [part for block in _listed(content) for part in _part(build, block)]
+        parts = [part for block in _listed(content) if block != "" for part in _part(build, block)]
         told = error.get("message", error) if isinstance(error, dict) else error
         if told is not None and not any(isinstance(p, Text) and p.text == told for p in parts):
             parts.append(Text(text=as_text(told)))

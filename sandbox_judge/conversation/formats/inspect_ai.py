@@ -18,6 +18,8 @@ NAME: Final = "inspect_ai"
 
 _MARKS: Final = {"max_tokens": "truncated", "model_length": "truncated", "content_filter": "content_filter"}
 _SHOWN: Final = 5
+# How Inspect writes the end of a sample whose run was stopped.
+_CANCELLED: Final = "CancelledError"
 
 
 def recognise(document: Document) -> bool:
@@ -132,7 +134,11 @@ def _outcome(build: ConversationBuilder, sample: dict[str, Any]) -> None:
     """How the sample ended: an error, or a limit that stopped it."""
     error, limit = sample.get("error"), sample.get("limit")
     if error:
-        build.failed(error.get("message", error) if isinstance(error, dict) else error)
+        told = as_text(error.get("message", error) if isinstance(error, dict) else error)
+        if told.startswith(_CANCELLED):
+            build.cancelled(told)
+        else:
+            build.failed(told)
     elif limit:
         kind = limit.get("type") if isinstance(limit, dict) else limit
         build.cancelled(f"stopped at the limit of {as_text(kind)}")

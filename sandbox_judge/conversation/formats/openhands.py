@@ -75,7 +75,7 @@ def _is_event(value: Any) -> bool:
 
 def _event(build: ConversationBuilder, event: Row) -> bool:
     """The entries of one event of the SDK; False for one that holds no conversation."""
-    kind, time = event.get("kind"), event.get("timestamp")
+    kind, time = as_text(event.get("kind")), event.get("timestamp")
     if kind == "MessageEvent":
         _message(build, event, time)
     elif kind == "ActionEvent":
@@ -101,7 +101,7 @@ def _event(build: ConversationBuilder, event: Row) -> bool:
     elif kind == "ConversationStateUpdateEvent":
         _state(build, event)
         return False
-    elif kind is None or kind in _SILENT:
+    elif not kind or kind in _SILENT:
         return False
     else:
         build.message("system", [build.unknown(kind, _without_frame(event))], time=time)
