@@ -53,6 +53,7 @@ format: $(STAMPS)/dev ## let ruff format and mend what it can
 bench: $(STAMPS)/dev ## speed and memory, as ratios measured side by side
 	@$(PY) bench/one_shot.py
 	@$(PY) bench/conversation.py
+	@$(PY) bench/resident.py
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
