@@ -141,7 +141,7 @@ class ItemReader:
     def _told(self, item: dict[str, Any], kind: str) -> None:
         build = self.build
         if kind == "item_reference":
-            if item.get("id") not in self._seen:
+            if as_text(item.get("id")) not in self._seen:
                 build.missing(f"the item {as_text(item.get('id'))[:100]!r} is only referred to")
         elif kind in ("compaction", "compaction_summary"):
             if build.next_number == 1:
@@ -246,7 +246,7 @@ def _outputs(build: ConversationBuilder, output: Any) -> Iterator[Part]:
             if isinstance(outcome, dict) and (outcome.get("exit_code") or outcome.get("type") != "exit"):
                 code = outcome.get("exit_code")
                 yield Unknown(label=as_text(outcome.get("type")) or "outcome", text=as_text(code) or None)
-        elif isinstance(block, str | None) or kind in _PART_TYPES:
+        elif isinstance(block, str | None) or as_text(kind) in _PART_TYPES:
             yield from _part(build, block)
         else:
             yield Text(text=as_text(block))

@@ -35,7 +35,7 @@ def response_of(events: list[Any]) -> dict[str, Any]:
     finished: set[int] = set()
     pieces: dict[tuple[int, str, int], tuple[str, list[str]]] = {}
     for event in map(_payload, events):
-        kind, index = event.get("type"), _number(event.get("output_index"))
+        kind, index = as_text(event.get("type")), _number(event.get("output_index"))
         if isinstance(event.get("response"), dict):
             response = {**response, **event["response"]}
             if kind in _ENDS and event["response"].get("output"):

@@ -25,6 +25,8 @@ _MARKS: Final = {
     ),
 }
 _SEARCH: Final = "google_search"
+# What a candidate's pieces are put together by.
+_JOINED: Final = ("content", "index", "role", "parts")
 
 
 def recognise(document: Document) -> bool:
@@ -39,7 +41,7 @@ def recognise(document: Document) -> bool:
 def read(document: Document) -> Iterator[Conversation]:
     first = document.values[0]
     rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
-    if _is_stream(rows):
+    if (document.many or first is rows) and _is_stream(rows):
         yield _conversation({"request": {}, "response": rows}, "")
         return
     if not _is_own(rows[0]):
@@ -98,7 +100,10 @@ def _is_response(value: Any) -> bool:
 
 
 def _is_stream(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _is_response(value[0])
+    """Chunks of one response; those of several, told by their ids, are rows."""
+    if not (isinstance(value, list) and value and _is_response(value[0])):
+        return False
+    return len({as_text(chunk.get("responseId")) for chunk in value if isinstance(chunk, dict)}) == 1
 
 
 def _conversation(row: dict[str, Any], where: str) -> Conversation:
@@ -217,11 +222,11 @@ def _joined(chunks: list[Any]) -> dict[str, Any]:
         if not isinstance(chunk, dict):
             continue
         whole.update({key: value for key, value in chunk.items() if key != "candidates"})
-        for piece in listed(chunk.get("candidates")):
+        for position, piece in enumerate(listed(chunk.get("candidates"))):
             if isinstance(piece, dict):
                 index = piece.get("index")
-                held = candidates.setdefault(index if isinstance(index, int) else 0, {"parts": []})
-                held.update({key: value for key, value in piece.items() if key not in ("content", "index")})
+                held = candidates.setdefault(index if isinstance(index, int) else position, {"parts": []})
+                held.update({key: value for key, value in piece.items() if key not in _JOINED})
                 content = piece.get("content")
                 if isinstance(content, dict):
                     held["role"] = content.get("role") or held.get("role")

@@ -45,8 +45,9 @@ def read(document: Document) -> Iterator[Conversation]:
         return
     if len(rows) == 1 and isinstance(rows[0].get("interactions"), list):
         found = [link for one in rows[0]["interactions"] if (link := _exchange(one)) is not None]
-        yield _conversation(_chain(found, len(found) - 1, _by_id(found)), rows[0])
-        return
+        if found:
+            yield _conversation(_chain(found, len(found) - 1, _by_id(found)), rows[0])
+            return
     links: list[Exchange] = []
     for index, row in enumerate(rows):
         if not _is_own(row) or (link := _exchange(row)) is None:
@@ -125,7 +126,7 @@ def _is_item(value: Any) -> bool:
         kind in ("message", None)
         and isinstance(value.get("role"), str)
         and isinstance(content, list)
-        and any(isinstance(block, dict) and block.get("type") in own for block in content)
+        and any(isinstance(block, dict) and as_text(block.get("type")) in own for block in content)
     )
 
 
