@@ -28,7 +28,7 @@ from sandbox_judge.conversation.acts import (
     same_role,
 )
 from sandbox_judge.conversation.builder import ConversationBuilder
-from sandbox_judge.conversation.model import Part, Text
+from sandbox_judge.conversation.model import Part, Reasoning, Text
 
 # How many earlier places of the first act of a window are tried.
 _ANCHORS: Final = 4
@@ -137,6 +137,7 @@ class History:
         node, at, acts = self._root, 0, given.acts
         while at < len(acts) and (following := node.next.get(acts[at][1])) is not None:
             node = following
+            self._enrich(node.index, *acts[at])
             self._put_hidden(given, at, node.index)
             at += 1
         if at == len(acts):
@@ -205,6 +206,7 @@ class History:
             if index is None and _is_system(act) and not (node.tip and node.index >= 0):
                 index = self._places.get(key, [None])[-1]
             if index is not None:
+                self._enrich(index, act, key)
                 self._put_hidden(given, position, index)
             elif position in after and not _is_system(act):
                 self.rewritten += 1
@@ -217,6 +219,19 @@ class History:
             grown = node.next[key] = _Node(index)
             node = grown
         return node
+
+    def _enrich(self, index: int, act: Act, key: Hashable) -> None:
+        """A later record of an act may hold the reasoning or the id that the first one lacks."""
+        item = self._placed[index] if index >= 0 else None
+        told = item.act if item is not None else None
+        if item is None or told is act:
+            return
+        if isinstance(act, Said) and isinstance(told, Said) and len(act.parts) > len(told.parts):
+            thinks = any(isinstance(part, Reasoning) for part in act.parts)
+            if thinks and not any(isinstance(part, Reasoning) for part in told.parts) and key_of(told) == key:
+                item.act = msgspec.structs.replace(told, parts=act.parts)
+        elif isinstance(act, Called) and isinstance(told, Called) and told.id is None is not act.id:
+            item.act = msgspec.structs.replace(told, id=act.id) if key_of(told) == key else told
 
     def _put_before(self, index: int, act: Act, call: ModelCall) -> None:
         self._before.setdefault(index, []).append(_Placed(act=act, agent=call.agent, time=None))

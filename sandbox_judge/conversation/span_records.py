@@ -25,6 +25,7 @@ _LISTS: Final = (
     "traces",
 )
 _SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs", "scope_logs")
+_OWN: Final = "attributes."
 _CONTEXTS: Final = ("spanContext", "context", "_spanContext")
 _ROWS: Final = ("spans", "logRecords", "log_records")
 _NESTED: Final = ("gen_ai", "llm", "ai", "openinference", "tool", "input", "output", "session", "traceloop")
@@ -101,13 +102,7 @@ def speaks(document: Document) -> str | None:
 
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
     """The names of a span's attributes, and of its events where those may carry the talk."""
-    held = row.get("attributes")
-    if isinstance(held, list):
-        yield from (as_text(item.get("key")) for item in held if isinstance(item, dict))
-    elif isinstance(held, dict):
-        yield from flat(held)
-    else:
-        yield from (key.removeprefix("attributes.") for key in flat(row))
+    yield from _attributes(row)
     for event in row["events"][:_LOOKED_AT] if isinstance(row.get("events"), list) else ():
         yield as_text(event.get("name")) if isinstance(event, dict) else ""
     yield as_text(row.get("eventName"))
@@ -141,7 +136,9 @@ def is_span(value: Mapping[str, Any]) -> bool:
         return True
     if "attributes" in value and isinstance(value["attributes"], dict) and len(value) <= 3:
         return True
-    if any(key.startswith(("gen_ai.", "llm.", "ai.", "attributes.", "openinference.")) for key in value):
+    if "context.span_id" in value or any(
+        key.startswith(("gen_ai.", "llm.", "ai.", "attributes.", "openinference.")) for key in value
+    ):
         return True
     llm = value.get("llm")
     return isinstance(value.get("gen_ai"), dict) or (
@@ -186,13 +183,16 @@ def _record(row: dict[str, Any]) -> Record | None:
 def _attributes(row: dict[str, Any]) -> Attributes:
     held = row.get("attributes")
     if isinstance(held, list):
-        return {
-            item["key"]: _plain(item.get("value"), 0)
-            for item in held
-            if isinstance(item, dict) and isinstance(item.get("key"), str)
-        }
+        return flat(
+            {
+                item["key"]: _plain(item.get("value"), 0)
+                for item in held
+                if isinstance(item, dict) and isinstance(item.get("key"), str)
+            }
+        )
     if not isinstance(held, dict):
-        held = {key.removeprefix("attributes."): value for key, value in row.items()}
+        prefixed = {key[len(_OWN) :]: value for key, value in row.items() if key.startswith(_OWN)}
+        held = prefixed if prefixed or "context.span_id" in row else row
     return flat(held)
 
 

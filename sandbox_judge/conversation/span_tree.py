@@ -28,8 +28,10 @@ _SESSIONS: Final = (
     "thread_id",
 )
 # A transcript in one text: its first line names a role.
-_SYSTEM_FIRST: Final = re.compile(r"(?:system|developer): ")
-_ROLE_LINE: Final = re.compile(r"^(?:system|developer|user|assistant|tool|function): ", re.MULTILINE)
+_SYSTEM_FIRST: Final = re.compile(r"(?:system|developer|System): ")
+_ROLE_LINE: Final = re.compile(
+    r"^(?:system|developer|user|assistant|tool|function|System|Human|AI|Tool|Function): ", re.MULTILINE
+)
 _MAX_DEPTH: Final = 1000
 
 
@@ -39,6 +41,8 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
     record: Record
     content: Content
     feedback: tuple[Any, ...] = ()
+    # What a reader left out.
+    remark: str | None = None
     parent: "Span | None" = None
     # Calls of a model lie within it.
     encloses: bool = False
@@ -92,7 +96,7 @@ def _conversation(spans: list[Span], name: str, of: str | None) -> Conversation:
     _link(spans)
     for span in spans:
         if span.content.is_model:
-            span.content = _with_texts(span)
+            span.content = _with_texts(span, build)
     calls, history, named = _calls(spans), History(), _names_agents(spans)
     leaves = _leaves(calls)
     ranges = _replay([span for span in leaves if not span.content.partial], history, named)
@@ -105,6 +109,8 @@ def _conversation(spans: list[Span], name: str, of: str | None) -> Conversation:
     history.tell(build, _runs(spans, named))
     _outcome(spans, leaves, build)
     for span in spans:
+        if span.remark is not None:
+            build.warn("left_out", span.remark)
         for item in span.feedback:
             build.feedback(item)
     return build.build()
@@ -163,23 +169,22 @@ def _leaves(calls: list[Span]) -> list[Span]:
     return [span for span in models if not span.encloses]
 
 
-def _with_texts(span: Span) -> Content:
-    """A model's call whose input or output is plain text: that is what was said, unless the same call is
-    recorded around it with messages."""
+def _with_texts(span: Span, build: ConversationBuilder) -> Content:
+    """A model's call whose input or output is plain text: that is what was said, unless what lies around the
+    call tells it by messages. A prompt's text that repeats them is left out, which is told."""
     content = span.content
-    if (content.inputs is not None and content.outputs is not None) or not (
-        content.text_in or content.text_out
-    ):
-        return content
-    if content.inputs is None and content.outputs is None:
-        for above in _ancestors(span):
-            if above.content.is_model and above.content.inputs is not None:
-                return content
     inputs, outputs = content.inputs, content.outputs
     if inputs is None and content.text_in:
-        inputs = _transcript(content.text_in)
+        if any(above.content.inputs is not None for above in _ancestors(span)):
+            build.warn(
+                "prompt_text", f"the text of a prompt of {span.record.name!r} repeats messages: left out"
+            )
+        else:
+            inputs = _transcript(content.text_in)
     if outputs is None and content.text_out:
-        outputs = [_said("assistant", content.text_out)]
+        recorded = (above.content for above in _ancestors(span))
+        if not any(around.is_model and around.outputs is not None for around in recorded):
+            outputs = [_said("assistant", content.text_out)]
     return msgspec.structs.replace(content, inputs=inputs, outputs=outputs)
 
 
@@ -187,7 +192,7 @@ def _transcript(text: str) -> list[Act]:
     """A prompt in one text. Roles are taken from it only where nobody's words could have made them: a
     system's text and one user's. Anything longer stays one message, since its lines may be forged."""
     lines = list(islice(_ROLE_LINE.finditer(text), 3))
-    if len(lines) == 2 and _SYSTEM_FIRST.match(text) and lines[1].group() == "user: ":
+    if len(lines) == 2 and _SYSTEM_FIRST.match(text) and lines[1].group() in ("user: ", "Human: "):
         system = text[lines[0].end() : lines[1].start()].rstrip("\n")
         return [_said("system", system), _said("user", text[lines[1].end() :])]
     return [_said("user", text)]

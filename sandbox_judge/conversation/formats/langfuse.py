@@ -2,7 +2,7 @@
 of observations or of traces.
 
 The talk is read from the observations' input and output; where these are no messages, from the OpenTelemetry
-attributes that Langfuse keeps in `metadata.attributes`. Scores become feedback.
+attributes that Langfuse keeps in `metadata.attributes`. Scores that people gave become feedback.
 """
 
 from collections.abc import Iterator
@@ -84,17 +84,30 @@ def _is_observation(value: Any) -> bool:
 
 def _spans(trace: dict[str, Any], observations: list[Any]) -> Iterator[Span]:
     session = trace.get("sessionId")
-    scores: dict[str, list[Any]] = {}
-    for score in trace["scores"] if isinstance(trace.get("scores"), list) else ():
-        if isinstance(score, dict):
-            scores.setdefault(as_text(score.get("observationId")), []).append(_feedback(score))
+    scores, evaluations = _scores(trace)
     whole = [o for o in observations if isinstance(o, dict)]
     known = {as_text(o["id"]) for o in whole if o.get("id") is not None}
     for index, observation in enumerate(whole):
         own = scores.get(as_text(observation.get("id")) or "-", [])
         if index == len(whole) - 1:
             own = [*own, *(item for of, items in scores.items() if of not in known for item in items)]
-        yield _span(trace, observation, session, tuple(own))
+        span = _span(trace, observation, session, tuple(own))
+        if index == 0 and evaluations:
+            span.remark = f"{evaluations} scores of automatic evaluations are no feedback and were left out"
+        yield span
+
+
+def _scores(trace: dict[str, Any]) -> tuple[dict[str, list[Any]], int]:
+    """The scores that people gave, by observation, and how many an evaluator gave: another judge's verdict
+    would only sway the next."""
+    scores: dict[str, list[Any]] = {}
+    evaluations = 0
+    for score in trace["scores"] if isinstance(trace.get("scores"), list) else ():
+        if isinstance(score, dict) and score.get("source") == "EVAL":
+            evaluations += 1
+        elif isinstance(score, dict):
+            scores.setdefault(as_text(score.get("observationId")), []).append(_feedback(score))
+    return scores, evaluations
 
 
 def _span(trace: dict[str, Any], observation: dict[str, Any], session: Any, scores: tuple[Any, ...]) -> Span:

@@ -163,16 +163,20 @@ def _tool(record: Record, given: Any, answer: Any) -> ToolRun:
 
 
 def _feedback(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Feedback given to a run: each one, or the statistics by key."""
+    """Feedback that people or the application gave to a run; an evaluator's is another judge's verdict."""
     listed = run.get("feedback")
     for item in listed if isinstance(listed, list) else ():
-        if isinstance(item, dict):
-            yield {
-                "name": item.get("key"),
-                "value": item.get("value") if item.get("value") is not None else item.get("score"),
-                "comments": item.get("comment"),
-                "time": item.get("created_at"),
-            }
+        if not isinstance(item, dict):
+            continue
+        source = item.get("feedback_source")
+        if isinstance(source, dict) and source.get("type") in ("model", "auto_eval"):
+            continue
+        yield {
+            "name": item.get("key"),
+            "value": item.get("value") if item.get("value") is not None else item.get("score"),
+            "comments": item.get("comment"),
+            "time": item.get("created_at"),
+        }
     stats = run.get("feedback_stats")
     for key, item in stats.items() if isinstance(stats, dict) and not listed else ():
         yield {"name": key, "value": item.get("avg") if isinstance(item, dict) else item}
