@@ -33,6 +33,12 @@ _MARKS: Final = {
 _ENDED_WELL: Final = ("", "end_turn", "tool_use", "stop_sequence")
 _EVENTS: Final = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
 _REDACTED: Final = "(redacted by the provider)"
+_TEXTS: Final[Mapping[str, str]] = {
+    "txt": "text/plain",
+    "csv": "text/csv",
+    "html": "text/html",
+    "md": "text/markdown",
+}
 _MAX_DEPTH: Final = 8
 
 
@@ -224,7 +230,7 @@ def _media(build: ConversationBuilder, kind: str, held: dict[str, Any], depth: i
     place = source.get("s3Location")
     mime = None
     if isinstance(form, str):
-        mime = f"{kind if kind != 'document' else 'application'}/{form}"
+        mime = _TEXTS.get(form) or f"{kind if kind != 'document' else 'application'}/{form}"
     uri = place.get("uri") if isinstance(place, dict) else None
     return [media(_MEDIA[kind], mime=mime, base64=source.get("bytes"), name=name or uri)]
 
