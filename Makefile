@@ -7,7 +7,7 @@ STAMPS := $(VENV)/.stamps
 UV_INSTALL := $(UV) pip install --quiet --python $(PY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dry-run test lint types format bench lock clean
+.PHONY: help setup dry-run test lint types format bench bench-store lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: $(STAMPS)/dev ## speed and memory, as ratios measured side by side
 	@$(PY) bench/one_shot.py
 	@$(PY) bench/conversation.py
 	@$(PY) bench/resident.py
+
+bench-store: $(STAMPS)/dev ## the store at 500,000 judgements (ROWS=5000000 for the large one)
+	@$(PY) bench/store.py --rows $(or $(ROWS),500000)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

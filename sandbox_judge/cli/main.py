@@ -27,8 +27,18 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "schema": ("schema", "print the JSON Schema of a judge file, an event or the ledger"),
     "init": ("init", "write a commented judge file to start from"),
     "fixture": ("fixture", "the rows of a calibration set: export, label, check, import"),
+    "calibrate": ("calibrate", "how far a judge agrees with labels that people own"),
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
     "flush": ("flush", "deliver the events that are still in the spool"),
+    "judges": ("judges", "list a recipe's judges; switch them on and off, set their sampling rate"),
+    "collect": ("collect", "take events into a store"),
+    "judgements": ("judgements", "list stored judgements"),
+    "trend": ("trend", "a judge's pass rate over versions or time"),
+    "compare": ("compare", "two versions, services or windows of one judge"),
+    "guard": ("guard", "fail where the newest version is credibly worse"),
+    "experiment": ("experiment", "the arms of an experiment under one judge"),
+    "regrade": ("regrade", "grade kept conversations again under another commit's judges"),
+    "report": ("report", "the judgements page, as a file or served locally"),
 }
 
 _EPILOG: Final = """\

@@ -88,7 +88,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="stdout, file:PATH, unix:PATH, unix+ack:PATH, https:URL (repeatable; default stdout)",
+        help="stdout, file:PATH, unix:PATH, unix+ack:PATH, https:URL, otlp:URL (repeatable; default stdout)",
     )
     group.add_argument("-o", "--output", choices=("json", "text"), default="json", help="what goes to stdout")
     group.add_argument("--redact", metavar="WHAT", default="", help="leave out reasoning, evidence, or both")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from sandbox_judge.canonical import without_surrogates
-from sandbox_judge.errors import MissingExtra, SettingsError, UsageError
+from sandbox_judge.errors import SettingsError, UsageError
 from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.file import FileSink
 from sandbox_judge.sinks.stdout import StdoutSink
@@ -60,11 +60,10 @@ def _opened(scheme: str, address: str, *, environ: Mapping[str, str], cwd: Path,
 
         return HttpsSink(address, environ=environ)
     if scheme == "otlp":
-        raise MissingExtra(
-            "the otlp: sink is an optional install, which is not there.",
-            where="--sink",
-            remedy="Install it: pip install 'sandbox-judge[otlp]'.",
-        )
+        # OpenTelemetry's SDK: an optional install, and a second to import.
+        from sandbox_judge.sinks.otlp import OtlpSink  # noqa: PLC0415
+
+        return OtlpSink(address)
     # What follows an unknown scheme may be a URL with a password: it is not shown.
     raise UsageError(
         f"{scheme[:40]!r} is no kind of sink.", where="--sink", remedy=f"The known ones are {KNOWN}."

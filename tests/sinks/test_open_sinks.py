@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sandbox_judge.errors import MissingExtra, SandboxJudgeError, SettingsError, UsageError
+from sandbox_judge.errors import SandboxJudgeError, SettingsError, UsageError
 from sandbox_judge.sinks.open import open_sinks
 
 
@@ -39,7 +39,8 @@ def test_each_once_with_names_that_can_be_opened_from_anywhere(tmp_path):
         ("", UsageError, "no kind of sink"),
         ("stdout:", UsageError, "no kind of sink"),
         ("events.sock", UsageError, "no kind of sink"),
-        ("otlp:http://x", MissingExtra, r"sandbox-judge\[otlp\]"),
+        ("otlp:x", SettingsError, "logs endpoint"),
+        ("otlp:http://user:secret@host/v1/logs", SettingsError, "logs endpoint"),
         ("unix:", SettingsError, "no path"),
         ("unix:/", SettingsError, "no path of a socket"),
         ("unix:/a\0b", SettingsError, "no path"),
