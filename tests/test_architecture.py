@@ -160,6 +160,7 @@ LAYERS: list[list[str]] = [
 DEFERRED = {
     "sinks.open": "the clients of the https: and otlp: sinks: only where one is asked for",
     "__init__": "the package's face imports nothing by itself",
+    "sinks.otlp": "an optional extra, whose absence is told as an error of ours",
     "paths": "platformdirs: only where the XDG rules do not hold",
     "calibration.agreement": "scikit-learn and numpy: an optional extra, seconds to import",
     "log": "structlog: 40 ms, only when there is something to say",

@@ -71,7 +71,7 @@ def request_of(args: argparse.Namespace, surface: Surface) -> RunRequest:
         dry_run=dry_run,
         explain=args.explain,
         local=local,
-        model=_model(args.model),
+        model=model_override(args.model),
         settings=surface.cwd / args.settings if args.settings else None,
         insecure=args.insecure or environ.get("SANDBOX_JUDGE_INSECURE") == "1",
         budget_s=parse_duration(budget, name="--budget") if budget else _local(local, LOCAL_BUDGET_S),
@@ -95,7 +95,8 @@ def _positive(number: int | None) -> int | None:
     return number
 
 
-def _model(text: str | None) -> ModelOverride | None:
+def model_override(text: str | None) -> ModelOverride | None:
+    """What `--model` says. Raises UsageError."""
     if text is None:
         return None
     provider, slash, model = text.partition("/")
