@@ -10,9 +10,9 @@ from sandbox_judge.conversation.parts import as_text
 
 
 def completion_of(chunks: list[Any]) -> dict[str, Any]:
-    """The chat completion of `chat.completion.chunk` objects."""
+    """The chat completion of `chat.completion.chunk` objects, or of the events of Cohere's chat."""
     choices: dict[int, dict[str, Any]] = {}
-    for chunk in chunks:
+    for chunk in map(_cohere_chunk, chunks):
         listed = chunk.get("choices") if isinstance(chunk, dict) else None
         for piece in listed if isinstance(listed, list) else ():
             if not isinstance(piece, dict):
@@ -63,6 +63,9 @@ def _add_delta(choice: dict[str, Any], delta: dict[str, Any]) -> None:
                     )
                     call["id"] = piece.get("id") or call["id"]
                     _add_function(call, piece.get("function"))
+        elif key == "content" and isinstance(value, list):
+            # Mistral's thinking comes as blocks.
+            choice.setdefault("blocks", []).extend(value)
         elif key == "function_call":
             _add_function(choice.setdefault("legacy", {"name": [], "arguments": []}), value)
         elif isinstance(value, str) and key != "role":
@@ -78,6 +81,9 @@ def _add_function(call: dict[str, Any], piece: Any) -> None:
 def _choice(choice: dict[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {key: "".join(texts) for key, texts in choice["texts"].items()}
     message.setdefault("content", None)
+    if "blocks" in choice:
+        said = [{"type": "text", "text": message["content"]}] if message["content"] else []
+        message["content"] = [*_joined_thinking(choice["blocks"]), *said]
     if choice["calls"]:
         message["tool_calls"] = [
             {"id": call["id"], "function": _function(call)} for _, call in sorted(choice["calls"].items())
@@ -85,6 +91,37 @@ def _choice(choice: dict[str, Any]) -> dict[str, Any]:
     if "legacy" in choice:
         message["function_call"] = _function(choice["legacy"])
     return {"message": message, "finish_reason": choice["finish_reason"]}
+
+
+def _joined_thinking(blocks: list[Any]) -> list[Any]:
+    """The blocks of a streamed message, with the pieces of its thinking made one block."""
+    thoughts: list[Any] = []
+    others: list[Any] = []
+    for block in blocks:
+        thinking = (
+            block.get("thinking") if isinstance(block, dict) and block.get("type") == "thinking" else None
+        )
+        if isinstance(thinking, list):
+            thoughts.extend(as_text(t.get("text")) if isinstance(t, dict) else as_text(t) for t in thinking)
+        else:
+            others.append(block)
+    return [*([{"type": "thinking", "thinking": "".join(thoughts)}] if thoughts else []), *others]
+
+
+def _cohere_chunk(event: Any) -> Any:
+    """An event of Cohere's chat (v2) as the chunk that others would send; anything else as it is."""
+    delta = event.get("delta") if isinstance(event, dict) and "choices" not in event else None
+    if not isinstance(delta, dict):
+        return event
+    message = delta.get("message")
+    message = message if isinstance(message, dict) else {}
+    content, call = message.get("content"), message.get("tool_calls")
+    piece: dict[str, Any] = {"tool_plan": message.get("tool_plan")}
+    if isinstance(content, dict):
+        piece.update(content=content.get("text"), thinking=content.get("thinking"))
+    if isinstance(call, dict):
+        piece["tool_calls"] = [{**call, "index": event.get("index")}]
+    return {"choices": [{"index": 0, "delta": piece, "finish_reason": delta.get("finish_reason")}]}
 
 
 def _function(call: dict[str, Any]) -> dict[str, str]:

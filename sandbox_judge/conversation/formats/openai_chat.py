@@ -20,7 +20,7 @@ NAME: Final = "openai_chat"
 
 _LISTS: Final = ("messages", "traj")
 _SPEECH: Final = ("content", "tool_calls", "function_call", "refusal", "audio", "reasoning_content")
-_REASONING: Final = ("reasoning_content", "reasoning", "thinking")
+_REASONING: Final = ("reasoning_content", "reasoning", "thinking", "tool_plan")
 _MARKS: Final = {"length": "truncated", "content_filter": "content_filter", "MAX_TOKENS": "truncated"}
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
 
@@ -250,6 +250,8 @@ def _response(build: ConversationBuilder, response: Any) -> None:
     """The answer to the request: a completion, the chunks of a streamed one, or a bare message."""
     if isinstance(response, list):
         response = completion_of(response)
+        if not response["choices"]:
+            build.warn("response_unreadable", "the streamed response holds no message")
     if not isinstance(response, dict):
         if response is not None:
             build.warn("response_unreadable", f"the response is no completion: {as_text(response)[:200]}")
