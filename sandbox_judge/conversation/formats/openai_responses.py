@@ -20,6 +20,8 @@ from sandbox_judge.errors import InputError
 
 NAME: Final = "openai_responses"
 
+# Branches share what came before them, which each conversation holds: what such sharing may add up to.
+_MOST_HELD: Final = 100_000
 _CONTENT: Final = frozenset({"input_text", "output_text", "input_image", "input_file", "summary_text"})
 # Of these a chat message may have the texts too.
 _CONTENT_ALONE: Final = frozenset({"input_image", "input_file"})
@@ -59,9 +61,17 @@ def read(document: Document) -> Iterator[Conversation]:
         links.append(link)
     known = _by_id(links)
     continued = {known.get(_previous(link)) for link in links}
+    held = 0
     for index, row in enumerate(rows):
         if index not in continued:
-            yield _conversation(_chain(links, index, known), row)
+            chain = _chain(links, index, known)
+            held += len(chain)
+            if held > _MOST_HELD + len(links):
+                raise InputError(
+                    "The requests go on from one another in too many branches to be read.",
+                    remedy="Give one chain of requests at a time.",
+                )
+            yield _conversation(chain, row)
 
 
 def _exchange(value: Any) -> Exchange | None:

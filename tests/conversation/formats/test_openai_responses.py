@@ -238,6 +238,18 @@ def test_a_chain_that_goes_in_a_circle_ends():
         read_conversations(json.dumps([row]).encode())
 
 
+def test_branches_share_their_start_within_bounds():
+    def row(id, previous):
+        return {"request": asked("a", previous_response_id=previous), "response": answer(id=id)}
+
+    trunk = [row(f"r{n}", f"r{n - 1}" if n else None) for n in range(400)]
+    found = read_conversations(json.dumps([*trunk, row("x", "r399"), row("y", "r399")]).encode())
+    assert [len(c.entries) for c in found] == [401, 401]
+    leaves = [row(f"x{n}", "r399") for n in range(400)]
+    with pytest.raises(InputError, match="too many branches"):
+        read_conversations(json.dumps([*trunk, *leaves]).encode())
+
+
 @pytest.mark.parametrize(
     "items",
     [
