@@ -31,12 +31,13 @@ def verified(quotes: Sequence[Quote], *, view_text: str) -> tuple[Evidence, ...]
         fits = bool(quote.quote.strip()) and len(quote.quote) <= len(view_text)
         found = fits and quote.quote in view_text
         if fits and not found:
-            loose = loose or _normalised(view_text)
-            found = _normalised(quote.quote) in loose
+            loose = loose or normalised(view_text)
+            found = normalised(quote.quote) in loose
         evidence.append(Evidence(quote=cut(quote.quote, QUOTE_CHARS), entry=quote.entry, verified=found))
     return tuple(evidence)
 
 
-def _normalised(text: str) -> str:
+def normalised(text: str) -> str:
+    """`text` without regard to white space, case and the marks of the view."""
     # One blank at each end would let a quote fail at the border of a line.
     return " ".join(_LAYOUT.sub(" ", text).casefold().split())
