@@ -9,9 +9,8 @@ records add the calls and results that no message holds. Pure; linear in the siz
 """
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,14 +20,14 @@ from sandbox_judge.conversation.acts import (
     Called,
     Emitter,
     Said,
-    arguments_key,
     hidden_key,
     is_hidden,
     key_of,
     same_role,
 )
 from sandbox_judge.conversation.builder import ConversationBuilder
-from sandbox_judge.conversation.model import Part, Reasoning, Text
+from sandbox_judge.conversation.model import Reasoning
+from sandbox_judge.conversation.tool_runs import Placed, Told, ToolRun
 
 # How many earlier places of the first act of a window are tried.
 _ANCHORS: Final = 4
@@ -43,25 +42,6 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: float | None = None
     agent: str | None = None
     error: str | None = None
-
-
-class ToolRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool's own record of having run. `result` is None where it holds none."""
-
-    name: str
-    arguments: Any = None
-    result: tuple[Part, ...] | None = None
-    id: str | None = None
-    error: str | None = None
-    start: float | None = None
-    end: float | None = None
-    agent: str | None = None
-
-
-class _Placed(msgspec.Struct, kw_only=True, gc=False):
-    act: Act
-    agent: str | None
-    time: float | None
 
 
 class _Node:
@@ -104,14 +84,16 @@ class History:
     """Collects calls, records around them and tools' records in time order, then tells them as entries."""
 
     def __init__(self) -> None:
-        self._placed: list[_Placed] = []
+        self._placed: list[Placed] = []
         self._places: dict[Hashable, list[int]] = {}
         self._hidden: set[Hashable] = set()
         self._root = _Node(-1)
         self._tips: set[int] = set()
         # Acts that stand before the act of an index: found in records around the calls.
-        self._before: dict[int, list[_Placed]] = {}
+        self._before: dict[int, list[Placed]] = {}
         self._filled: set[Hashable] = set()
+        # Ids of calls that nothing has answered so far.
+        self._open: set[str | None] = set()
         self.rewritten = 0
 
     def __len__(self) -> int:
@@ -135,6 +117,9 @@ class History:
 
     def _placed_input(self, given: "_Given") -> _Node:
         node, at, acts = self._root, 0, given.acts
+        opening = next((act for act, _ in acts if not _is_system(act)), None)
+        if isinstance(opening, Answered) and opening.id in self._open:
+            return self._follow(node, given, 0, {})
         while at < len(acts) and (following := node.next.get(acts[at][1])) is not None:
             node = following
             self._enrich(node.index, *acts[at])
@@ -145,7 +130,7 @@ class History:
         if at and node.tip:
             return self._follow(node, given, at, {})
         if all(_is_system(act) for act, _ in acts[:at]):
-            return self._follow(node, given, at, self._window(acts, at))
+            return self._follow(node, given, at, self._window(given, at))
         return self._follow(node, given, at, self._aligned(acts, at, node.index + 1, len(self._placed)))
 
     def finish(self, node: _Node, call: ModelCall) -> None:
@@ -174,9 +159,13 @@ class History:
 
     def _append(self, act: Act, key: Hashable | None, call: ModelCall, time: float | None) -> int:
         index = len(self._placed)
-        self._placed.append(_Placed(act=act, agent=call.agent, time=time))
+        self._placed.append(Placed(act=act, agent=call.agent, time=time))
         if key is not None:
             self._places.setdefault(key, []).append(index)
+        if isinstance(act, Called) and act.id is not None:
+            self._open.add(act.id)
+        elif isinstance(act, Answered):
+            self._open.discard(act.id)
         return index
 
     def _again(self, node: _Node, given: "_Given") -> _Node:
@@ -234,26 +223,44 @@ class History:
             item.act = msgspec.structs.replace(told, id=act.id) if key_of(told) == key else told
 
     def _put_before(self, index: int, act: Act, call: ModelCall) -> None:
-        self._before.setdefault(index, []).append(_Placed(act=act, agent=call.agent, time=None))
+        self._before.setdefault(index, []).append(Placed(act=act, agent=call.agent, time=None))
 
     def _put_hidden(self, given: "_Given", position: int, index: int) -> None:
         for act in given.hidden_before(position, self._hidden):
             self._put_before(index, act, given.call)
 
-    def _window(self, acts: list[tuple[Act, Hashable]], at: int) -> dict[int, int]:
+    def _window(self, given: "_Given", at: int) -> dict[int, int]:
         """Which acts from `at` on repeat the end of what stands, as position to index; nothing where they are
         new. They repeat it where the last that is found ends a call's output, or where all are found."""
+        acts = given.acts
         start = next((p for p in range(at, len(acts)) if not _is_system(acts[p][0])), len(acts))
         if start == len(acts):
             return {}
+        best: dict[int, int] = {}
         for anchor in reversed(self._places.get(acts[start][1], [])[-_ANCHORS:]):
             found = self._aligned(acts, start, anchor, len(self._placed))
-            if len(found) == len(acts) - start or found[max(found)] in self._tips:
-                return found
+            ended = len(found) == len(acts) - start or found[max(found)] in self._tips
+            if ended and len(found) > len(best):
+                best = found
+        if best and at == start == 0 and self._asks_anew(given, best[max(best)]):
+            return {}
+        if best:
+            return best
         # The first was edited or is new; a result tells by the call before it where the rest belongs.
         found = self._aligned(acts, start, 0, len(self._placed))
         reached = bool(found) and found[max(found)] in self._tips
         return found if reached and len(found) * 2 > max(found) - start else {}
+
+    def _asks_anew(self, given: "_Given", place: int) -> bool:
+        """Whether an input of nothing but a user's words comes after the same words, at `place`, were
+        answered: a record of what is new, where the user said the same again."""
+        if not all(isinstance(act, Said) and same_role(act.role) == "user" for act, _ in given.acts):
+            return False
+        answer = max(self._tips, default=-1)
+        if answer <= place:
+            return False
+        told, start = self._placed[answer].time, given.call.start
+        return told is None or start is None or told <= start
 
     def _aligned(self, acts: list[tuple[Act, Hashable]], at: int, low: int, high: int) -> dict[int, int]:
         """The acts from `at` on that stand between `low` and `high` in the same order: position to index."""
@@ -288,123 +295,22 @@ class History:
                 "history_rewritten",
                 f"{self.rewritten} messages stand otherwise in later calls' histories; both are shown",
             )
-        told = _Told(self._in_order())
+        told = Told(self._in_order())
         for run in runs:
             told.add(run)
         emitter = Emitter(build)
         for item in told.items():
             emitter.add(item.act, agent=item.agent)
 
-    def _in_order(self) -> list[_Placed]:
+    def _in_order(self) -> list[Placed]:
         if not self._before:
             return self._placed
-        out: list[_Placed] = []
+        out: list[Placed] = []
         for index, item in enumerate([*self._placed, None]):
             out.extend(self._before.get(index, ()))
             if item is not None:
                 out.append(item)
         return out
-
-
-class _Told:
-    """The acts in order, and what tools' records add between them."""
-
-    def __init__(self, placed: list[_Placed]) -> None:
-        self._placed = placed
-        self._after: dict[int, list[_Placed]] = {}
-        self._times: list[float] = []
-        latest = 0.0
-        for item in placed:
-            latest = max(latest, item.time or 0.0)
-            self._times.append(latest)
-        self._by_id: dict[str, deque[int]] = {}
-        self._by_words: dict[tuple[str, str], deque[int]] = {}
-        self._by_name: dict[str, deque[int]] = {}
-        self._answers = _answers(placed)
-        self._taken: set[int] = set()
-        for index, item in enumerate(placed):
-            if isinstance(act := item.act, Called):
-                if act.id:
-                    self._by_id.setdefault(act.id, deque()).append(index)
-                self._by_words.setdefault((act.name, arguments_key(act.arguments)), deque()).append(index)
-                self._by_name.setdefault(act.name, deque()).append(index)
-
-    def add(self, run: ToolRun) -> None:
-        index = self._call_of(run)
-        if index is None:
-            at = bisect_left(self._times, run.start) if run.start is not None else len(self._placed)
-            self._put(at, run, Called(name=run.name, arguments=run.arguments, id=run.id))
-            self._put_result(at, run)
-            return
-        self._taken.add(index)
-        answer = self._answers.get(index)
-        if answer is None:
-            at = bisect_left(self._times, run.end) if run.end is not None else 0
-            self._put_result(max(index + 1, at), run)
-        elif run.error is not None:
-            item = self._placed[answer]
-            if isinstance(item.act, Answered) and not item.act.error:
-                item.act = msgspec.structs.replace(item.act, error=True)
-
-    def items(self) -> Iterable[_Placed]:
-        for index, item in enumerate(self._placed):
-            yield from self._after.get(index, ())
-            yield item
-        yield from self._after.get(len(self._placed), ())
-
-    def _call_of(self, run: ToolRun) -> int | None:
-        for queue in (
-            self._by_id.get(run.id or ""),
-            self._by_words.get((run.name, arguments_key(run.arguments))),
-            self._by_name.get(run.name) if not run.id or run.id not in self._by_id else None,
-        ):
-            while queue and queue[0] in self._taken:
-                queue.popleft()
-            if queue:
-                return queue[0]
-        return None
-
-    def _put(self, at: int, run: ToolRun, act: Act) -> None:
-        self._after.setdefault(at, []).append(_Placed(act=act, agent=run.agent, time=run.start))
-
-    def _put_result(self, at: int, run: ToolRun) -> None:
-        parts = run.result
-        if run.error is not None and not parts:
-            parts = (Text(text=run.error),)
-        if parts is not None:
-            failed = run.error is not None
-            self._put(at, run, Answered(parts=parts, id=run.id, name=run.name, error=failed))
-
-
-def _answers(placed: Sequence[_Placed]) -> dict[int, int]:
-    """Which act answers which call, by index, as the entries will have it."""
-    by_id: dict[str, list[int]] = {}
-    by_name: dict[str, deque[int]] = {}
-    waiting: deque[int] = deque()
-    answers: dict[int, int] = {}
-    for index, item in enumerate(placed):
-        act = item.act
-        if isinstance(act, Called):
-            if act.id:
-                by_id.setdefault(act.id, []).append(index)
-            by_name.setdefault(act.name, deque()).append(index)
-            waiting.append(index)
-        elif isinstance(act, Answered):
-            own = by_id.get(act.id or "")
-            queue = by_name.get(act.name) if act.name else waiting
-            while own and own[-1] in answers:
-                own.pop()
-            while queue and queue[0] in answers:
-                queue.popleft()
-            if own:
-                answers[own.pop()] = index
-            elif queue and not (act.id and _id_of(placed[queue[0]].act)):
-                answers[queue[0]] = index
-    return answers
-
-
-def _id_of(act: Act) -> str | None:
-    return act.id if isinstance(act, Called) else None
 
 
 def _is_system(act: Act) -> bool:

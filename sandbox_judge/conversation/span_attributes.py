@@ -13,10 +13,10 @@ import msgspec
 from sandbox_judge.conversation.acts import Act, Called, Said
 from sandbox_judge.conversation.dialect_parts import loaded, plain_parts
 from sandbox_judge.conversation.dialects import acts_of, marks_of
-from sandbox_judge.conversation.history import ToolRun
 from sandbox_judge.conversation.model import Reasoning, Text
 from sandbox_judge.conversation.parts import as_text
 from sandbox_judge.conversation.span_records import Attributes, Happening, Record, unflat
+from sandbox_judge.conversation.tool_runs import ToolRun
 
 Sides = tuple["list[Act] | None", "list[Act] | None"]
 

@@ -100,7 +100,7 @@ def speaks(document: Document) -> str | None:
     return next((word for _, word in _WORDS if word in found), seen)
 
 
-def _names(row: Mapping[str, Any]) -> Iterator[str]:
+def _names(row: dict[str, Any]) -> Iterator[str]:
     """The names of a span's attributes, and of its events where those may carry the talk."""
     yield from _attributes(row)
     for event in row["events"][:_LOOKED_AT] if isinstance(row.get("events"), list) else ():

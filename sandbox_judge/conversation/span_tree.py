@@ -13,10 +13,11 @@ import msgspec
 
 from sandbox_judge.conversation.acts import Act, Called, Said
 from sandbox_judge.conversation.builder import ConversationBuilder
-from sandbox_judge.conversation.history import History, ModelCall, ToolRun
+from sandbox_judge.conversation.history import History, ModelCall
 from sandbox_judge.conversation.model import Conversation, Text
 from sandbox_judge.conversation.span_attributes import Content, content_of, marked
 from sandbox_judge.conversation.span_records import Record
+from sandbox_judge.conversation.tool_runs import ToolRun
 
 _SESSIONS: Final = (
     "gen_ai.conversation.id",

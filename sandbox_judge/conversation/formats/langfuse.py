@@ -15,12 +15,12 @@ from sandbox_judge.conversation.dialect_parts import loaded, plain_parts
 from sandbox_judge.conversation.dialects import acts_of
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.feedback import instant
-from sandbox_judge.conversation.history import ToolRun
 from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.conversation.parts import as_text
 from sandbox_judge.conversation.span_attributes import Content, content_of
 from sandbox_judge.conversation.span_records import Attributes, Record, flat
 from sandbox_judge.conversation.span_tree import Span, conversations
+from sandbox_judge.conversation.tool_runs import ToolRun
 from sandbox_judge.errors import InputError
 
 NAME: Final = "langfuse"

@@ -11,12 +11,12 @@ from sandbox_judge.conversation.dialect_parts import loaded, plain_parts
 from sandbox_judge.conversation.dialects import acts_of, as_message, message_acts
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.feedback import instant
-from sandbox_judge.conversation.history import ToolRun
 from sandbox_judge.conversation.model import Conversation, Part
 from sandbox_judge.conversation.parts import as_text
 from sandbox_judge.conversation.span_attributes import Content
 from sandbox_judge.conversation.span_records import Record
 from sandbox_judge.conversation.span_tree import Span, conversations
+from sandbox_judge.conversation.tool_runs import ToolRun
 
 NAME: Final = "langsmith"
 
