@@ -1,7 +1,7 @@
-"""Changing live settings (`spec/settings.md`): atomic, read back, with who, when and why kept beside the file.
+"""Changing live settings (`spec/settings.md`): atomic, read back, with who, when and why kept beside them.
 
-A change is a change of values under `recipes`; everything else in the file stays as it is. The file is written
-as JSON: settings in YAML are read, but not rewritten (their comments would be lost), and are refused here.
+A change is a change of values under `recipes`; everything else in the file stays as it is. The file is
+written as JSON: settings in YAML are read, but not rewritten (their comments would be lost): refused here.
 """
 
 import contextlib
@@ -101,7 +101,9 @@ def _replace(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise SettingsError(f"cannot be written ({why}).", where=str(path), remedy="Nothing changed.") from error
+        raise SettingsError(
+            f"cannot be written ({why}).", where=str(path), remedy="Nothing changed."
+        ) from error
 
 
 def _append(path: Path, line: bytes) -> None:
