@@ -24,7 +24,12 @@ _USER: Final = ("task", "user_feedback", "user_feedback_diff")
 _ASKED: Final = ("followup", "plan_mode_respond", "act_mode_respond", "new_task", "condense")
 _SAID: Final = ("text", "completion_result", "info", *_ASKED)
 _FAILED: Final = ("error", "diff_error", "clineignore_error", "api_req_failed", "mistake_limit_reached")
-_RESULTS: Final = ("command_output", "browser_action_result", "mcp_server_response")
+# What gives a result, and the calls that it may belong to.
+_RESULTS: Final = {
+    "command_output": ("command",),
+    "browser_action_result": ("browser_action", "browser_action_launch"),
+    "mcp_server_response": ("use_mcp_server",),
+}
 _CALLS: Final = {
     "command": "execute_command",
     "tool": "",
@@ -44,9 +49,10 @@ def read(document: Document) -> Iterator[Conversation]:
     transcript = Transcript(document)
     build = ConversationBuilder(NAME)
     if any_row(document, _is_shown):
-        for row in transcript.rows:
-            if row.get("partial") is True or not _shown(build, row):
-                transcript.leave_out(row.get(as_text(row.get("type"))) or row.get("type"))
+        view = _View(build)
+        for row in _joined(transcript.rows):
+            if row.get("partial") is True or not view.add(row):
+                transcript.leave_out(_kind(row))
     else:
         for row in transcript.rows:
             _turn(build, row)
@@ -73,6 +79,31 @@ def _is_history(document: Document) -> bool:
     return bool(texts) and texts[0].startswith("<task>") and any(map(_ADDED.match, texts))
 
 
+def _kind(row: Row) -> str:
+    return as_text(row.get(as_text(row.get("type"))) or row.get("type"))
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """The rows with a command's output, which arrives in pieces, as one."""
+    found: list[Row] = []
+    pieces: list[str] | None = None
+    at = 0
+    for row in rows:
+        kind = _kind(row)
+        if kind == "command_output" and pieces is not None:
+            pieces.append(as_text(row.get("text")))
+            continue
+        if pieces is not None and kind == "command":
+            found[at] = {**found[at], "text": "\n".join(filter(None, pieces))}
+            pieces = None
+        if kind == "command_output":
+            at, pieces = len(found), [as_text(row.get("text"))]
+        found.append(row)
+    if pieces is not None:
+        found[at] = {**found[at], "text": "\n".join(filter(None, pieces))}
+    return found
+
+
 def _turn(build: ConversationBuilder, row: Row) -> None:
     """A message of the model's history: Cline's own blocks apart, the rest as Anthropic's."""
     role, content, time = row.get("role"), row.get("content"), row.get("ts")
@@ -93,34 +124,43 @@ def _turn(build: ConversationBuilder, row: Row) -> None:
         add_turn(build, role, kept, time=time)
 
 
-def _shown(build: ConversationBuilder, row: Row) -> bool:
-    """What one message of the task's view adds; False for one that holds no conversation."""
-    kind, time = as_text(row.get(as_text(row.get("type")))), row.get("ts")
-    text = as_text(row.get("text"))
-    parts: list[Part] = [Text(text=text)] if text else []
-    images = row.get("images")
-    parts.extend(media("image", url=url) for url in (images if isinstance(images, list) else ()))
-    if kind in _USER:
-        build.status(None)
-        build.message("user", parts, time=time)
-    elif kind == "reasoning":
-        build.message("assistant", [Reasoning(text=as_text(row.get("reasoning")) or text)], time=time)
-    elif kind in _CALLS:
-        _call(build, kind, text, time)
-    elif kind in _RESULTS:
-        build.tool_result(parts, time=time)
-    elif kind in _SAID and parts:
-        build.message("assistant", _asked(text, parts) if kind in _ASKED else parts, time=time)
-    elif kind in _FAILED:
-        build.message("system", [build.mark(kind, text)], time=time)
-        if kind == "api_req_failed":
-            build.failed(text)
-    elif kind == "api_req_started" and (why := _field(text, "cancelReason")) is not None:
-        build.message("system", [build.mark("cancelled", why)], time=time)
-        build.cancelled(why)
-    else:
-        return False
-    return True
+class _View:
+    """What the user saw of a task, row by row."""
+
+    def __init__(self, build: ConversationBuilder) -> None:
+        self.build = build
+        # The entry of the latest call of each kind that gets a result: the view has no ids.
+        self.called: dict[str, int] = {}
+
+    def add(self, row: Row) -> bool:
+        """What one row adds; False for one that holds no conversation."""
+        build, kind, time = self.build, _kind(row), row.get("ts")
+        text = as_text(row.get("text"))
+        parts: list[Part] = [Text(text=text)] if text else []
+        images = row.get("images")
+        parts.extend(media("image", url=url) for url in (images if isinstance(images, list) else ()))
+        if kind in _USER:
+            build.status(None)
+            build.message("user", parts, time=time)
+        elif kind == "reasoning":
+            build.message("assistant", [Reasoning(text=as_text(row.get("reasoning")) or text)], time=time)
+        elif kind in _CALLS:
+            self.called[kind] = _call(build, kind, text, time)
+        elif kind in _RESULTS:
+            call = next((self.called.pop(k) for k in _RESULTS[kind] if k in self.called), None)
+            build.tool_result(parts, call=call, name=kind, time=time)
+        elif kind in _SAID and parts:
+            build.message("assistant", _asked(text, parts) if kind in _ASKED else parts, time=time)
+        elif kind in _FAILED:
+            build.message("system", [build.mark(kind, text)], time=time)
+            if kind == "api_req_failed":
+                build.failed(text)
+        elif kind == "api_req_started" and (why := _field(text, "cancelReason")) is not None:
+            build.message("system", [build.mark("cancelled", why)], time=time)
+            build.cancelled(why)
+        else:
+            return False
+        return True
 
 
 def _asked(text: str, parts: list[Part]) -> list[Part]:
@@ -134,10 +174,9 @@ def _asked(text: str, parts: list[Part]) -> list[Part]:
     return [Text(text="\n".join([as_text(told), *listed])), *parts[1:]] if told is not None else parts
 
 
-def _call(build: ConversationBuilder, kind: str, text: str, time: Any) -> None:
+def _call(build: ConversationBuilder, kind: str, text: str, time: Any) -> int:
     if kind == "command":
-        build.tool_call(_CALLS[kind], {"command": text}, time=time)
-        return
+        return build.tool_call(_CALLS[kind], {"command": text}, time=time)
     held = _json(text)
     args = dict(held) if isinstance(held, dict) else {"text": text}
     name: Any = _CALLS[kind]
@@ -148,7 +187,7 @@ def _call(build: ConversationBuilder, kind: str, text: str, time: Any) -> None:
         given = args.get("arguments")
         inner = _json(given) if isinstance(given, str) else given
         args = {**args, "arguments": inner} if inner is not None else args
-    build.tool_call(name, args, time=time)
+    return build.tool_call(name, args, time=time)
 
 
 def _field(text: str, key: str) -> Any:

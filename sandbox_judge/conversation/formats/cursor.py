@@ -11,7 +11,7 @@ from typing import Any, Final
 from sandbox_judge.conversation.blocks import add_turn
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.model import Conversation
+from sandbox_judge.conversation.model import Conversation, ToolCall, ToolResult
 from sandbox_judge.conversation.parts import as_text
 from sandbox_judge.conversation.rows import Row, Transcript, any_row
 
@@ -38,7 +38,13 @@ def read(document: Document) -> Iterator[Conversation]:
         else:
             transcript.leave_out(row.get("type"))
     transcript.tell(build)
-    yield build.build()
+    told = build.build()
+    if any(isinstance(e, ToolCall) for e in told.entries) and not any(
+        isinstance(e, ToolResult) for e in told.entries
+    ):
+        build.warn("results_not_recorded", "there are tool calls and no results: Cursor does not record them")
+        told = build.build()
+    yield told
 
 
 def _is_own(row: Any) -> bool:

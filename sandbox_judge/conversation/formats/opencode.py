@@ -132,7 +132,7 @@ def _ending(build: ConversationBuilder, error: Any, said: list[Part]) -> None:
         return
     held = error if isinstance(error, dict) else {"data": error}
     data = held.get("data")
-    told = data.get("message", data) if isinstance(data, dict) else data
+    told = data.get("message", data or None) if isinstance(data, dict) else data
     name = as_text(held.get("name")) or "error"
     said.append(build.mark("truncated" if name == _CUT else name, told))
     if name == _ABORTED:
