@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from sandbox_judge.canonical import canonical_json, sha256
-from sandbox_judge.conversation.builder import status_of
+from sandbox_judge.conversation.builder import ConversationBuilder, status_of
 from sandbox_judge.conversation.document import json_document
 from sandbox_judge.conversation.feedback import with_feedback
 from sandbox_judge.conversation.model import Conversation, Warning_
@@ -77,6 +77,20 @@ def with_status(conversation: Conversation, word: str) -> Conversation:
     status, detail, warning = status_of(word)
     warnings = conversation.warnings if warning is None else (*conversation.warnings, warning)
     return msgspec.structs.replace(conversation, status=status, status_detail=detail, warnings=warnings)
+
+
+def unread_input(data: bytes, *, otherwise: Sequence[Envelope] = ()) -> Input:
+    """The input of which nothing is known but its bytes, because there was no time to read them: what flags
+    and variables say, an id, and a conversation that nothing can be asked of."""
+    envelope = Envelope()
+    for source in otherwise:
+        envelope, _ = supplied(envelope, source)
+    return Input(
+        conversations=(ConversationBuilder("unread").build(),),
+        envelope=envelope,
+        digest=sha256(data),
+        warnings=("the input could not be read in time: each judge gets a null",),
+    )
 
 
 def read_input(

@@ -16,10 +16,11 @@ import msgspec
 from sandbox_judge.access import endpoint_for
 from sandbox_judge.admission import Candidate, ModelOverride, candidates
 from sandbox_judge.budget import Budget, grading_ends, judge_ends
+from sandbox_judge.calibration.lookup import Calibrations
 from sandbox_judge.conversation.events import gate_events
 from sandbox_judge.conversation.model import Conversation, Feedback, ToolCall
 from sandbox_judge.gate.gate import Applies, GateOutcome, Match, Missed, decide
-from sandbox_judge.grading.grade import Grading, Progress, grade
+from sandbox_judge.grading.grade import Graded, Grading, Progress, grade
 from sandbox_judge.grading.view import ALLOWANCE, View, build_view
 from sandbox_judge.hook_input import Subject
 from sandbox_judge.judgement import Calibration, Redactable, RunContext
@@ -42,7 +43,9 @@ _ARGUMENT_CHARS: Final = 2_000
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a run differs from the plain hook. `allowance` is the view's, in characters.
 
+    `unread`: there was no time to read the conversation, so that no gate is asked and each judge gets a null.
     `agent_commit` is given where the rubric comes from another commit than the agent's own (a regrade).
+    `calibration` gives states that are known already; the others are read from the recipe.
     """
 
     dry_run: bool = False
@@ -52,6 +55,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     allowance: int = ALLOWANCE
     include_reasoning: bool = False
     redact: frozenset[Redactable] = frozenset()
+    unread: bool = False
     agent_commit: str | None = None
     calibration: dict[str, Calibration] = {}
 
@@ -120,9 +124,14 @@ async def run_conversation(
         calibration=options.calibration,
     )
     context = _context(subject, recipe, budget, options)
-    run = _Run(
-        subject, found, Settlement(context, found, ports.deliver), settings, budget, started, options, ports
+    calibrations = Calibrations(
+        recipe.source,
+        environ=ports.environ,
+        tasks=ports.tasks,
+        deadline=grading_ends(budget, started=started),
     )
+    settlement = Settlement(context, found, ports.deliver)
+    run = _Run(subject, found, settlement, settings, budget, started, options, ports, calibrations)
     reason: ErrorType | None = "cancelled"
     try:
         reason = await run.ended()
@@ -146,7 +155,9 @@ class _Run:
         started: float,
         options: RunOptions,
         ports: Ports,
+        calibrations: Calibrations,
     ) -> None:
+        self.calibrations = calibrations
         self.conversation, self.candidates, self.settlement = subject.conversation, found, settlement
         self.settings, self.budget, self.started = settings, budget, started
         self.options, self.ports = options, ports
@@ -157,6 +168,7 @@ class _Run:
         self.stopped = False
         self.matched: dict[str, Match | None] = {}
         self.progress: dict[str, Progress] = {}
+        self.graded: dict[str, Grading] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.scopes: list[anyio.CancelScope] = []
         self._view: View | None = None
@@ -170,6 +182,8 @@ class _Run:
         self.ports.tasks.start_soon(self._watch, watch, scope)
         with scope:
             asked = await self._settle_known()
+            if self.options.unread:
+                return "cancelled" if self.ports.stop.is_set() else None
             if asked:
                 await self._gates(asked)
             if self.candidates:
@@ -186,7 +200,8 @@ class _Run:
                 continue
             progress = self.progress.get(candidate.path) or Progress(zero=self.started)
             null = candidate.null or _unfinished(reason, begun=progress.started is not None)
-            await self._settle(candidate, progress.ended(null))
+            # A verdict whose calibration is still being looked up is a verdict.
+            await self._settle(candidate, self.graded.get(candidate.path) or progress.ended(null))
 
     async def _watch(self, own: anyio.CancelScope, scope: anyio.CancelScope) -> None:
         with own:
@@ -266,7 +281,23 @@ class _Run:
             except Exception as error:
                 grading = progress.ended(self._internal(error))
             with anyio.CancelScope(shield=True):
-                await self._settle(candidate, grading)
+                if isinstance(grading.outcome, Graded):
+                    self.graded[candidate.path] = grading
+                    await self._settle(candidate, grading, await self._calibration(candidate, grading))
+                else:
+                    await self._settle(candidate, grading)
+
+    async def _calibration(self, candidate: Candidate, grading: Grading) -> Calibration | None:
+        """The state of a judge whose model has answered: known by now, or within milliseconds."""
+        judge = candidate.judge
+        if judge is None or judge.name in self.options.calibration:
+            return None
+        return await self.calibrations.state(
+            judge.name,
+            definition_hash=judge.definition_hash,
+            endpoint=self.endpoints.get(candidate.path),
+            response_model=grading.response_model,
+        )
 
     async def _grading(self, candidate: Candidate, progress: Progress) -> Grading:
         judge = candidate.judge
@@ -280,6 +311,8 @@ class _Run:
                 return progress.ended(endpoint)
             self.endpoints[candidate.path] = endpoint
             self.settlement.keep_secret(endpoint.api_key)
+            if judge.name not in self.options.calibration:
+                self.calibrations.begin(judge.name)
             return await grade(
                 model=MeteredModel(self.ports.lanes.get(lane), self.meter),
                 llm=self._llm(judge),
@@ -330,13 +363,16 @@ class _Run:
             return Endpoint()
         return endpoint_for(judge.llm, self.settings, self.ports.environ, dry_run=self.options.dry_run)
 
-    async def _settle(self, candidate: Candidate, grading: Grading) -> None:
+    async def _settle(
+        self, candidate: Candidate, grading: Grading, calibration: Calibration | None = None
+    ) -> None:
         await self.settlement.settle(
             candidate,
             grading,
             view=self._view,
             endpoint=self.endpoints.get(candidate.path),
             matched=self.matched.get(candidate.path),
+            calibration=calibration,
         )
 
 

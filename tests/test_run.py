@@ -15,7 +15,7 @@ from recipes import judge_text, loaded
 from sandbox_judge.admission import ModelOverride
 from sandbox_judge.budget import Budget
 from sandbox_judge.event_schema import event_schema, ledger_schema
-from sandbox_judge.hook_input import read_input
+from sandbox_judge.hook_input import read_input, unread_input
 from sandbox_judge.lanes.base import ModelFailure
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.nulls import Invalid
@@ -169,6 +169,26 @@ async def test_no_budget_means_no_call_and_a_null_each():
         assert set(outcomes(report).values()) <= {"budget_exhausted", "gate_timeout"}
         assert len(report.events) == 2
         assert bench.model.calls == []
+
+
+@virtual
+async def test_of_a_conversation_that_was_not_read_no_gate_is_asked_and_each_judge_gets_a_null():
+    recipe = loaded(judge_text("always"), judge_text("tools", on="  - event: tool\n"))
+    bench = Bench([])
+    (subject,) = unread_input(b"[1, 2").subjects()
+    assert subject.id_source == "input_hash"
+    async with bench.ports(8) as ports:
+        report = await run_conversation(
+            subject,
+            recipe,
+            LiveSettings(sources=()),
+            budget=Budget(),
+            started=anyio.current_time(),
+            options=RunOptions(unread=True),
+            ports=ports,
+        )
+    check(report, bench.delivered, recipe)
+    assert outcomes(report) == dict.fromkeys(("always", "tools"), "budget_exhausted")
 
 
 @virtual

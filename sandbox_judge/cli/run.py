@@ -14,6 +14,7 @@ import anyio.abc
 import anyio.to_thread
 
 from sandbox_judge.assembly import budget_in_force, live_settings, open_recipe
+from sandbox_judge.budget import DEFAULT_BUDGET_S, reserve_for
 from sandbox_judge.canonical import canonical_json
 from sandbox_judge.cli import present
 from sandbox_judge.cli.crash import crash_report
@@ -24,7 +25,7 @@ from sandbox_judge.cli.surface import Surface
 from sandbox_judge.clock import process_age_s
 from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
 from sandbox_judge.grading.view import ALLOWANCE
-from sandbox_judge.hook_input import Input, Subject, read_input
+from sandbox_judge.hook_input import Input, Subject, read_input, unread_input
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
 from sandbox_judge.log import Log
@@ -70,6 +71,8 @@ class _Hook:
         self.stop = anyio.Event()
         self.reports: list[RunReport] = []
         self.failed = 0
+        self.received: bytes | None = None
+        self.unread = False
 
     async def main(self) -> int:
         started = anyio.current_time() - process_age_s()
@@ -98,6 +101,11 @@ class _Hook:
             taken = await self._input(started)
             subjects = taken.subjects(id=request.id, every=request.every)
             recipe = await self._recipe(taken, started)
+        if early.cancelled_caught and self.received is not None:
+            with anyio.CancelScope(deadline=anyio.current_time() + _LEAST_DELIVERY_S) as early:
+                taken = self._unread(self.received)
+                subjects = taken.subjects()
+                recipe = await self._recipe(taken, started)
         if early.cancelled_caught:
             surface.err("sandbox-judge: stopped before the recipe was read; no judge was known yet.")
             return self.interrupts.exit_code or 70
@@ -164,13 +172,28 @@ class _Hook:
         elif self.surface.stdin_is_terminal:
             raise UsageError("no conversation was given.", remedy="Name a file, or give one on stdin.")
         else:
-            patience = 30.0 if request.budget_s is None else max(0.0, request.budget_s)
-            received = await read_stream(self.surface.stdin.fileno(), deadline=started + patience)
+            deadline = started + self._patience_s
+            received = await read_stream(self.surface.stdin.fileno(), deadline=deadline)
             data, cut_short = received.data, received.cut_short
-        return await anyio.to_thread.run_sync(
-            lambda: read_input(data, otherwise=request.supply, cut_short=cut_short, format=request.format),
-            abandon_on_cancel=True,
-        )
+        self.received = data
+        # A conversation that is too large to be read must not keep its judges from having a null.
+        with anyio.CancelScope(deadline=started + self._patience_s - reserve_for(self._patience_s)):
+            return await anyio.to_thread.run_sync(
+                lambda: read_input(
+                    data, otherwise=request.supply, cut_short=cut_short, format=request.format
+                ),
+                abandon_on_cancel=True,
+            )
+        return self._unread(data)
+
+    def _unread(self, data: bytes) -> Input:
+        self.unread = True
+        return unread_input(data, otherwise=self.request.supply)
+
+    @property
+    def _patience_s(self) -> float:
+        """The time that the input may take, as far as it is known before anything was read."""
+        return DEFAULT_BUDGET_S if self.request.budget_s is None else max(0.0, self.request.budget_s)
 
     def _settings(self) -> tuple[Settings, ...]:
         # A person's dry run has nothing to do with the platform's switches but its endpoints and keys.
@@ -184,7 +207,7 @@ class _Hook:
         ref = taken.envelope.recipe
         if request.worktree:
             ref = type(ref)(path=ref.path, id=ref.id, worktree=True)
-        patience = 30.0 if request.budget_s is None else max(1.0, request.budget_s)
+        patience = max(1.0, self._patience_s)
         return await open_recipe(
             ref,
             environ=self.surface.environ,
@@ -257,6 +280,7 @@ class _Hook:
             model=request.model,
             allowance=LOCAL_ALLOWANCE if local else ALLOWANCE,
             redact=request.redact,
+            unread=self.unread,
         )
 
     async def _ended(
