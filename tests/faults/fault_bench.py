@@ -31,11 +31,12 @@ class TruthfulModel:
     """An endpoint that gives verdicts at random and keeps each, by a word that it writes into the reasoning:
     a verdict that carries no such word, or another verdict than was said with it, was invented."""
 
-    def __init__(self, *, seed=0, delay_s=(0.0, 0.0), faults=(), fault_rate=0.0, words=0):
+    def __init__(self, *, seed=0, delay_s=(0.0, 0.0), faults=None, fault_rate=0.0, words=0):
         self.said = {}
+        self.staged = Counter()
         self._random = random.Random(seed)
         self._lock = threading.Lock()
-        self._delay_s, self._faults, self._fault_rate, self._words = delay_s, faults, fault_rate, words
+        self._delay_s, self._faults, self._fault_rate, self._words = delay_s, faults or {}, fault_rate, words
         self.server = ModelServer(self._answer, by_request=True)
 
     def __enter__(self):
@@ -49,7 +50,9 @@ class TruthfulModel:
         with self._lock:
             delay = self._random.uniform(*self._delay_s)
             if self._faults and self._random.random() < self._fault_rate:
-                return self._random.choice(self._faults)
+                kind = self._random.choice(list(self._faults))
+                self.staged[kind] += 1
+                return self._faults[kind]
             token = f"truth-{len(self.said)}-{self._random.getrandbits(48):x}"
             verdict = self.said[token] = self._random.choice(VERDICTS)
         reasoning = " ".join([token, *["because"] * self._words])

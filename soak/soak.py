@@ -1,0 +1,79 @@
+"""`make soak`: thousands of hooks, one fault each, one tally. Exits 1 if anything was lost, invented or leaked.
+
+Storms run side by side, each in sandboxes of its own, until the time is over: signals at random instants (1,000
+in 20 minutes), collectors that misbehave, models that fail. At the end every event that was handed over must be
+in a collector, and no process may be left. `--seed` repeats the choices, not the instants.
+"""
+
+import argparse
+import os
+import sys
+import threading
+import time
+
+import storm
+from fault_bench import own_folder
+
+SIGNALS_A_MINUTE = 50
+FOR_EVER = 1_000_000
+# The signals' storm is two of the workers: the instants of two hooks at once fall differently.
+WORKERS = {
+    "signals, one": lambda site, rounds, until: storm.signals(site, rounds, until=until),
+    "signals, two": lambda site, rounds, until: storm.signals(site, rounds, until=until),
+    "collectors": lambda site, _, until: storm.collectors(site, FOR_EVER, until=until),
+    "models": lambda site, _, until: storm.models(site, FOR_EVER, until=until),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The fault bench, for longer.")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    arguments = parser.parse_args()
+    storm.adopt_orphans()
+    tally = storm.Tally()
+    failures: list[str] = []
+    until = time.monotonic() + arguments.minutes * 60
+    rounds = max(4, round(arguments.minutes * SIGNALS_A_MINUTE / 2))
+    say(f"{arguments.minutes:g} minutes, seed {arguments.seed}, {os.cpu_count()} processors")
+
+    def worker(name: str, seed: int) -> None:
+        model = storm.failing_model(seed) if name == "models" else None
+        try:
+            with (
+                own_folder() as folder,
+                storm.Site(f"{folder}/s{seed}", tally, seed=seed, model=model) as site,
+            ):
+                WORKERS[name](site, rounds, until)
+        except Exception as error:  # the others go on; the tally is not faultless then
+            failures.append(f"{name}: {type(error).__name__}: {error}")
+
+    threads = [
+        threading.Thread(target=worker, args=(name, arguments.seed + number), name=name)
+        for number, name in enumerate(WORKERS)
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        threads[-1].join(30)
+        ended = sum(tally.ends.values())
+        say(f"{ended} hooks, {len(tally.events)} events, {len(tally.lost)} lost, "
+            f"{len(tally.invented)} invented, {len(tally.leaks)} leaks")  # fmt: skip
+        for thread in threads[:-1]:
+            if not threads[-1].is_alive():
+                thread.join(30)
+    time.sleep(1)
+    tally.leaks += [("a process was left", text) for text in storm.orphans({os.getpid()})]
+    tally.leaks += failures
+    for line in tally.lines():
+        say(line)
+    return 0 if tally.faultless else 1
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
