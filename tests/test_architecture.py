@@ -118,9 +118,10 @@ LAYERS: list[list[str]] = [
     ["calibration.progress", "calibration.correct", "calibration.verdict_log"],
     ["calibration.agreement", "calibration.record"],
     ["calibration.state", "calibration.live"],
+    ["calibration.lookup"],
     ["calibration.dataset", "calibration.imports", "calibration.target"],
     ["calibration.edit", "calibration.check", "calibration.looks"],
-    ["calibration.labelling"],
+    ["calibration.labelling", "calibration.of_recipe"],
     ["settlement"],
     ["rubric.criteria", "rubric.markdown", "rubric.tree", "rubric.contained", "rubric.readers.child"],
     [
