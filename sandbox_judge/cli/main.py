@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
     "flush": ("flush", "deliver the events that are still in the spool"),
     "judges": ("judges", "list a recipe's judges; switch them on and off, set their sampling rate"),
+    "budget": ("budget", "coverage against time from past judgements; recommend a budget"),
     "collect": ("collect", "take events into a store"),
     "judgements": ("judgements", "list stored judgements"),
     "trend": ("trend", "a judge's pass rate over versions or time"),

@@ -6,6 +6,7 @@ stdout carries events alone; everything for a person goes to stderr.
 import argparse
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,7 +119,9 @@ class _Hook:
             concurrency=request.concurrency,
         )
         self._doubts(taken, recipe)
-        lanes = self._lanes()
+        lanes, environ = self._lanes(), surface.environ
+        if request.simulate is not None:
+            lanes, environ = self._simulated(request.simulate, recipe)
         sinks, spool = self._sinks(), self._spool()
         # Each conversation has the budget for itself; a budget of nothing still delivers its nulls.
         deadline = started + max(0.0, budget.total_s) * len(subjects)
@@ -128,7 +131,7 @@ class _Hook:
                 tasks=tasks,
                 lanes=lanes,
                 slots=OwnSlots(budget.concurrency),
-                environ=surface.environ,
+                environ=environ,
                 deliver=delivery.deliver,
                 crashed=self._crashed,
                 stop=self.stop,
@@ -249,6 +252,16 @@ class _Hook:
         if request.local is not None:
             lanes.get("local")  # an engine or weights that are not there end the run here
         return lanes
+
+    def _simulated(self, events: Path, recipe: LoadedRecipe) -> tuple[Lanes, Mapping[str, str]]:
+        # What estimates latencies is of no use to a hook.
+        from sandbox_judge.coverage.rehearsal import SimulatedKeys, rehearsal  # noqa: PLC0415
+
+        model = rehearsal(events, recipe)
+        if model.unknown:
+            self.log.warning("judges without a past answer at once", judges=", ".join(model.unknown))
+        environ = SimulatedKeys(self.surface.environ)
+        return Lanes(environ, given={"openai_wire": model, "litellm": model}), environ
 
     def _sinks(self) -> list[Any]:
         request, surface = self.request, self.surface

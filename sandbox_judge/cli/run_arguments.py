@@ -71,6 +71,11 @@ def _add_dry(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--model", metavar="[PROVIDER/]MODEL", help="instead of every judge's own")
     group.add_argument(
+        "--simulate-budget",
+        metavar="FILE",
+        help="no model call: judges take as long as in these past judgements (docs/budgets.md)",
+    )
+    group.add_argument(
         "--explain", action="store_true", help="no model call: which judges would run, and why"
     )
 

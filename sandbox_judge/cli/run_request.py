@@ -37,6 +37,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     explain: bool = False
     local: str | None = None
+    simulate: Path | None = None
     model: ModelOverride | None = None
     settings: Path | None = None
     insecure: bool = False
@@ -59,7 +60,11 @@ def request_of(args: argparse.Namespace, surface: Surface) -> RunRequest:
     environ = surface.environ
     budget = args.budget or environ.get("SANDBOX_JUDGE_BUDGET")
     sinks = tuple(args.sink) or tuple(environ.get("SANDBOX_JUDGE_SINK", "").split())
-    dry_run = args.dry_run or args.worktree or args.explain or local is not None or args.model is not None
+    simulate = surface.cwd / args.simulate_budget if args.simulate_budget else None
+    if simulate is not None and local is not None:
+        raise UsageError("--simulate-budget asks no model, --local asks one.", remedy="Choose one of them.")
+    dry_run = args.dry_run or args.worktree or args.explain or args.model is not None
+    dry_run = dry_run or local is not None or simulate is not None
     return RunRequest(
         conversation=None if conversation in (None, "-") else surface.cwd / conversation,
         supply=(_flags(args, surface), envelope_of_variables(environ)),
@@ -71,6 +76,7 @@ def request_of(args: argparse.Namespace, surface: Surface) -> RunRequest:
         dry_run=dry_run,
         explain=args.explain,
         local=local,
+        simulate=simulate,
         model=model_override(args.model),
         settings=surface.cwd / args.settings if args.settings else None,
         insecure=args.insecure or environ.get("SANDBOX_JUDGE_INSECURE") == "1",
