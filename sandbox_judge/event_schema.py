@@ -66,6 +66,7 @@ def ledger_schema() -> dict[str, Any]:
         "matched": matched,
         "nearest_miss": {},
         "duration_ms": _COUNT,
+        "calibration": {"enum": list(get_args(Calibration))},
     }
     record = {
         "event_name": {"const": LEDGER_EVENT_NAME},

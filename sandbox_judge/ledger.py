@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from sandbox_judge.canonical import sanitised
-from sandbox_judge.judgement import RunContext
+from sandbox_judge.judgement import Calibration, RunContext
 from sandbox_judge.nulls import ErrorType
 
 EVENT_NAME: Final = "sandbox_judge.ledger"
@@ -49,6 +49,7 @@ class LedgerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     matched: MatchedAt | None = None
     nearest_miss: Any = None
     duration_ms: int | None = None
+    calibration: Calibration | None = None
 
 
 def ledger_record(

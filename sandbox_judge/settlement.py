@@ -15,7 +15,7 @@ from sandbox_judge.clock import utc_now, uuid7
 from sandbox_judge.gate.gate import Match
 from sandbox_judge.grading.grade import Graded, Grading
 from sandbox_judge.grading.view import View
-from sandbox_judge.judgement import RunContext, Seen, event_line, judgement_event
+from sandbox_judge.judgement import Calibration, RunContext, Seen, event_line, judgement_event
 from sandbox_judge.lanes.base import Endpoint
 from sandbox_judge.ledger import LedgerLine, LedgerOutcome, MatchedAt, ledger_record
 from sandbox_judge.nulls import ErrorType
@@ -66,6 +66,7 @@ class Settlement:
         view: View | None,
         endpoint: Endpoint | None = None,
         matched: Match | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """Emits the judgement of one judge, unless it has one already."""
         if candidate.path not in self.waiting or candidate.subject is None:
@@ -74,7 +75,11 @@ class Settlement:
         graded = isinstance(outcome, Graded)
         event = judgement_event(
             context=self.context,
-            subject=_with(candidate.subject, endpoint=endpoint),
+            subject=_with(
+                candidate.subject,
+                endpoint=endpoint,
+                calibration=(calibration or candidate.subject.calibration) if graded else None,
+            ),
             grading=grading,
             seen=None
             if view is None
@@ -92,6 +97,7 @@ class Settlement:
             error_type=None if isinstance(outcome, Graded) else outcome.type,
             matched=matched,
             duration_ms=grading.duration_ms,
+            calibration=event["payload"].get("calibration"),
         )
         self._close(candidate, line)
         self.events.append(event)
