@@ -165,8 +165,7 @@ def _response(build: ConversationBuilder, response: Any) -> None:
         told = ", ".join(list(response)[:8]) if isinstance(response, dict) else as_text(response)[:200]
         build.warn("response_unreadable", f"the response holds no candidate: {told}")
         return
-    candidates = response.get("candidates") or []
-    for index, candidate in enumerate(candidates):
+    for index, candidate in enumerate(listed(response.get("candidates"))):
         if isinstance(candidate, dict):
             _candidate(build, candidate, index)
         else:

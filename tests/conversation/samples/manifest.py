@@ -34,6 +34,7 @@ SAMPLES: dict[str, str] = {
     f"{_RECORDED}/bedrock/*.json": "bedrock_converse",
     f"{_RECORDED}/anthropic/*.json": "anthropic_messages",
     f"{_RECORDED}/*/*.json": "openai_chat",
+    "conversations/claude_code_jsonl/**/*.jsonl": "claude_code",
     "conversations/gemini_cli/**/*.json": "gemini_cli",
     "hosts/gemini-cli/*payload*.json": "a hook's payload, which names the session's file",
     "hosts/gemini-cli/**/*.json*": "gemini_cli",
@@ -51,4 +52,9 @@ SAMPLES: dict[str, str] = {
     "hosts/openhands/*.jsonl": "openhands",
     "hosts/opencode/*.json": "the head of a session or a message, whose parts lie in files of their own",
     "hosts/pi/*.jsonl": "pi",
+    "conversations/langfuse_traces/*.chatml.json": "the answer to compare a trace with",
+    "conversations/langfuse_traces/*.trace.json": "langfuse",
+    "conversations/otel_genai_spans/openinference_*.json": "openinference",
+    "conversations/otel_genai_spans/otel_genai_*.json": "otel_genai",
+    "conversations/otel_genai_spans/v6-spans/*.json": "ai_sdk_spans",
 }

@@ -6,15 +6,15 @@ from leaves import leaves
 def texts(raw):
     last = raw["interactions"][-1]
     request, answer = last["request"], last.get("response") or {}
-    found = _blocks(request.get("system"))
+    found = blocks(request.get("system"))
     for message in request["messages"]:
-        found += _blocks(message["content"])
+        found += blocks(message["content"])
     if answer.get("type") == "message":
-        found += _blocks(answer["content"])
+        found += blocks(answer["content"])
     return found
 
 
-def _blocks(content):
+def blocks(content):
     found = []
     for block in [content] if isinstance(content, str) else content or []:
         if isinstance(block, str):
@@ -24,5 +24,5 @@ def _blocks(content):
         elif block["type"] in ("tool_use", "server_tool_use"):
             found += [block["name"], *leaves(block["input"])]
         elif block["type"] == "tool_result":
-            found += _blocks(block.get("content"))
+            found += blocks(block.get("content"))
     return found
