@@ -33,7 +33,7 @@ _SYSTEM_FIRST: Final = re.compile(r"(?:system|developer|System): ")
 _ROLE_LINE: Final = re.compile(
     r"^(?:system|developer|user|assistant|tool|function|System|Human|AI|Tool|Function): ", re.MULTILINE
 )
-_MAX_DEPTH: Final = 1000
+_MAX_DEPTH: Final = 200
 
 
 class Span(msgspec.Struct, kw_only=True, gc=False):
