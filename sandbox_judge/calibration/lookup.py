@@ -83,11 +83,10 @@ class Calibrations:
 
     def _has_record(self, name: str) -> bool:
         """Whether a record may be there; from disk nobody knows before looking."""
-        blobs = self._source.blobs
-        wanted = record_name(name).encode()
-        return self._source.has_judges and (
-            blobs is None or any(entry.name == wanted for entry in blobs.entries)
-        )
+        blobs, wanted = self._source.blobs, record_name(name).encode()
+        if blobs is None:
+            return self._source.has_judges and self._source.commit is None
+        return any(entry.name == wanted for entry in blobs.entries)
 
     def _know(self, name: str, facts: _Facts) -> None:
         self._facts[name] = facts
