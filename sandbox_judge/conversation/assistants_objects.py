@@ -123,4 +123,4 @@ def _is_time(value: Any) -> bool:
 def time_of(value: dict[str, Any]) -> float | None:
     """When an object came to be, in seconds since 1970, or None where it does not say."""
     made = value.get("created_at")
-    return float(made) if _is_time(made) else None
+    return float(made) if isinstance(made, int | float) and _is_time(made) else None
