@@ -12,7 +12,7 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import parse_json
 from sandbox_judge.conversation.model import Part, Reasoning, Text, Unknown
 from sandbox_judge.conversation.parts import as_text, media
-from sandbox_judge.conversation.responses_items import content_parts
+from sandbox_judge.conversation.responses_parts import content_parts
 
 # Calls: the name where the item has none, and where their arguments stand.
 _CALLS: Final[Mapping[str, tuple[str, str]]] = {

@@ -4,33 +4,48 @@ Shapes: github.com/UKGovernmentBEIS/inspect_ai, `model/_chat_message.py` and `_u
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.model import Part, Reasoning, Text
 from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.errors import InputError
 
 _REFERENCE: Final = re.compile(r"(?:attachment|tc)://([0-9a-f]{32})")
 _REDACTED: Final = "(redacted by the provider)"
 _MEDIA: Final = ("image", "audio", "video")
+# How often a log may repeat its attachments on the whole, and what it may repeat anyway (characters).
+_REPEATS: Final = 8
+_FREE: Final = 64 << 20
 
 
 class Attachments:
-    """The long texts that a log keeps once and refers to, and which it refers to without holding them."""
+    """The long texts that a sample keeps once and refers to, and which it refers to without holding them.
 
-    def __init__(self, *held: Any) -> None:
-        self.texts: Mapping[str, str] = {
+    One for a whole log: what is put in altogether stays in proportion to what the log holds, so that a short
+    log whose every word refers to one long text is refused.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.absent: dict[str, None] = {}
+        self._room = _FREE
+
+    def of_sample(self, *held: Any) -> None:
+        """From here on the references are those of a sample that holds these."""
+        self.absent = {}
+        self.texts = {
             key: text
             for attachments in held
             if isinstance(attachments, dict)
             for key, text in attachments.items()
             if isinstance(text, str)
         }
-        self.absent: dict[str, None] = {}
+        self._room += _REPEATS * sum(map(len, self.texts.values()))
 
     def resolved(self, value: Any) -> Any:
-        """`value` with every reference replaced by what it stands for. Raises RecursionError."""
+        """`value` with every reference replaced by what it stands for. Raises RecursionError, InputError."""
         if isinstance(value, str):
             return _REFERENCE.sub(self._text, value) if "://" in value else value
         if isinstance(value, list):
@@ -44,6 +59,9 @@ class Attachments:
         if text is None:
             self.absent[found[1]] = None
             return found[0]
+        self._room -= len(text)
+        if self._room < 0:
+            raise InputError("The log refers to its attachments far more often than logs do.")
         return text
 
 

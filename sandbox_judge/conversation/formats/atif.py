@@ -36,10 +36,13 @@ def read(document: Document) -> Iterator[Conversation]:
     known = _by_reference(found)
     inner = {id(child) for t in found for child in _children(t, known)}
     continued = _continuations(found)
-    joined = {id(next) for next in continued.values()}
+    joined = {id(later) for later in continued.values()}
+    entered: set[int] = set()
     tops = [t for t in found if id(t) not in inner and id(t) not in joined]
-    for trajectory in tops or found[:1]:
-        yield _Reader(trajectory, known, continued).conversation()
+    # What no top leads to (references in a circle, or too deep) is read by itself, after them.
+    for trajectory in (*tops, *found):
+        if id(trajectory) not in entered:
+            yield _Reader(trajectory, known, continued, entered).conversation()
 
 
 def _is_trajectory(value: Any) -> bool:
@@ -103,15 +106,13 @@ def _continuations(found: list[Trajectory]) -> dict[int, Trajectory]:
     """The continuation of each trajectory that names one: by its session's id with `-cont-N` added, else the
     next one that says which continuation it is."""
     out: dict[int, Trajectory] = {}
-    for index, trajectory in enumerate(found):
-        if trajectory.get("continued_trajectory_ref") is None:
-            continue
-        base = as_text(trajectory.get("session_id")).partition("-cont-")[0]
-        for later in found[index + 1 :]:
-            named = as_text(later.get("session_id"))
-            if (base and named.startswith(f"{base}-cont-")) or (named == base and _index(later)):
-                out[id(trajectory)] = later
-                break
+    later: dict[str, Trajectory] = {}
+    for trajectory in reversed(found):
+        base, _, number = as_text(trajectory.get("session_id")).partition("-cont-")
+        if trajectory.get("continued_trajectory_ref") is not None and base in later:
+            out[id(trajectory)] = later[base]
+        if base and (number or _index(trajectory)):
+            later[base] = trajectory
     return out
 
 
@@ -134,7 +135,11 @@ class _Reader:
     """One trajectory on its way into a conversation, with its continuation and its subagents."""
 
     def __init__(
-        self, trajectory: Trajectory, known: Mapping[str, Trajectory], continued: Mapping[int, Trajectory]
+        self,
+        trajectory: Trajectory,
+        known: Mapping[str, Trajectory],
+        continued: Mapping[int, Trajectory],
+        entered: set[int],
     ) -> None:
         self.top, self.known, self.continued = trajectory, known, continued
         name = trajectory.get("session_id", trajectory.get("trajectory_id"))
@@ -142,7 +147,7 @@ class _Reader:
         # What was said, to know the context that a subagent or a continuation copied.
         self.said: set[tuple[str, str]] = set()
         self.copied = 0
-        self.entered: set[int] = set()
+        self.entered = entered
 
     def conversation(self) -> Conversation:
         agent = self.top.get("agent")
@@ -172,6 +177,12 @@ class _Reader:
                 continue
             self.said.add(key)
             self._step(step, agent, depth)
+        for child in _listed(trajectory.get("subagent_trajectories")):
+            # One that no step named.
+            if not _is_trajectory(child):
+                self.build.message("system", [self.build.unknown(_SUBAGENT, child)], agent=agent)
+            elif id(child) not in self.entered:
+                self._subagent(child, agent, depth)
 
     def _step(self, step: dict[str, Any], agent: str | None, depth: int) -> None:
         build, time = self.build, step.get("timestamp")
@@ -217,17 +228,18 @@ class _Reader:
         )
 
     def _subagent(self, reference: Any, agent: str | None, depth: int) -> None:
-        child = _resolved(reference, self.known)
+        """A subagent's turns, given the trajectory or a reference to it; else a placeholder."""
+        child = reference if _is_trajectory(reference) else _resolved(reference, self.known)
         if child is not None and id(child) not in self.entered and depth < _MAX_DEPTH:
             self._steps(child, _agent_name(child), depth + 1)
             return
         told = as_text(reference)
-        if child is None:
-            self.build.warn(
-                "subagent_not_given",
-                f"a subagent's trajectory was not given: {told[:200]}",
-                entry=self.build.next_number,
-            )
+        where = "was not given" if child is None else "stands elsewhere"
+        self.build.warn(
+            "subagent_not_given",
+            f"a subagent's trajectory {where}: {told[:200]}",
+            entry=self.build.next_number,
+        )
         self.build.message("system", [Unknown(label=_SUBAGENT, text=told)], agent=agent)
 
 

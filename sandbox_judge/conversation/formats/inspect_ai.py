@@ -32,12 +32,13 @@ def recognise(document: Document) -> bool:
 def read(document: Document) -> Iterator[Conversation]:
     first = document.values[0]
     rows = first if not document.many and isinstance(first, list) else document.values
+    attachments = Attachments()
     for index, row in enumerate(rows):
         place = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
         if _is_log(row):
-            yield from _log(row)
+            yield from _log(row, attachments)
         elif _is_sample(row):
-            yield _sample(row, "")
+            yield _sample(row, "", attachments)
         else:
             raise InputError(f"{place.capitalize()} is no Inspect sample, as the first is.", where=place)
 
@@ -61,7 +62,7 @@ def _is_sample(value: Any) -> bool:
     )
 
 
-def _log(log: dict[str, Any]) -> Iterator[Conversation]:
+def _log(log: dict[str, Any], attachments: Attachments) -> Iterator[Conversation]:
     samples = log.get("samples")
     if not isinstance(samples, list) or not samples:
         raise InputError(
@@ -72,17 +73,17 @@ def _log(log: dict[str, Any]) -> Iterator[Conversation]:
     for number, sample in enumerate(samples, 1):
         if not isinstance(sample, dict):
             raise InputError(f"Sample {number} of the log is no object.", where=f"sample {number}")
-        yield _sample(sample, run)
+        yield _sample(sample, run, attachments)
 
 
-def _sample(sample: dict[str, Any], run: str) -> Conversation:
+def _sample(sample: dict[str, Any], run: str, attachments: Attachments) -> Conversation:
     """One sample. Its id is Inspect's own unique one; where a log has none, run, sample and epoch."""
     name = "/".join(
         as_text(part) for part in (run or None, sample.get("id"), sample.get("epoch")) if part is not None
     )
     build = ConversationBuilder(NAME, id=sample.get("uuid") or name)
     transcript = sample.get("transcript")
-    attachments = Attachments(
+    attachments.of_sample(
         sample.get("attachments"), transcript.get("content") if isinstance(transcript, dict) else None
     )
     messages = attachments.resolved(_messages(sample))

@@ -111,9 +111,23 @@ def test_embedded_subagents_and_references_in_a_circle():
     told = read_conversation(trajectory("a", [step("in")], subagent_trajectories=[inner]))
     assert [(e.agent, e.parts[0].text) for e in told.entries[:2]] == [(None, "go"), ("x", "go")]
     assert len(told.entries) == 3
+    unnamed = read_conversation(
+        trajectory("a", steps("1"), subagent_trajectories=[trajectory("y", steps("2")), 3])
+    )
+    assert [(e.agent, e.role) for e in unnamed.entries] == [(None, "user"), ("y", "user"), (None, "system")]
     pair = [trajectory("p", [step("q")]), trajectory("q", [step("p")])]
     pair[0]["trajectory_id"], pair[1]["trajectory_id"] = "p", "q"
-    assert read_conversations(pair)
+    assert [said(c) for c in read_conversations(pair)] == [[("go",), ("go",), ()]]
+
+
+def test_a_long_chain_of_subagents_loses_nothing():
+    def step(n):
+        result = {"subagent_trajectory_ref": [{"session_id": f"s{n + 1}"}]}
+        return {"step_id": 1, "source": "agent", "message": f"at {n}", "observation": {"results": [result]}}
+
+    found = read_conversations([trajectory(f"s{n}", [step(n)]) for n in range(40)])
+    texts = [text for c in found for line in said(c) for text in line]
+    assert texts == [f"at {n}" for n in range(40)]
 
 
 def test_several_trajectories_are_several_conversations():
@@ -289,6 +303,16 @@ def test_attachments_are_put_in_or_missed():
     assert CONTENT_MISSING in {w.code for w in read_conversation(given).warnings}
     told = read_conversation({**given, "attachments": {key: "data:image/png;base64,QUJD"}})
     assert not told.missing_context() and "[image image/png 3 bytes]" in build_view(told).text
+
+
+def test_references_cannot_blow_a_log_up():
+    key = "0123456789abcdef0123456789abcdef"
+    content = f"attachment://{key} " * 1000
+    given = sample(1, messages=[{"role": "user", "content": content}], attachments={key: "x" * 100_000})
+    with pytest.raises(InputError, match="far more often"):
+        read_conversations(given)
+    few = sample(1, messages=[{"role": "user", "content": content}], attachments={key: "x" * 1000})
+    assert len(said(read_conversation(few))[0][0]) == 1_001_000
 
 
 def test_how_a_sample_ended():
