@@ -22,6 +22,8 @@ IDLE_S = 2.0
 DEFAULT_BUDGET_S = 30.0
 # How long a server may take to say that it has the request; a third of what is left, if that is less.
 ACCEPT_S = 2.0
+# What a server reads of a conversation in a second at the least, before it accepts.
+_READ_BYTES_S = 4_000_000
 _QUIET_S = 0.02
 _LATE_S = 0.1
 _CHUNK = 1 << 18
@@ -115,7 +117,8 @@ def _handed_over(options: Options, data: bytes, cut_short: bool, deadline: float
     sock = _connected(options, deadline)
     try:
         _send(sock, _header(options, cut_short, deadline), data, deadline)
-        patience = min(ACCEPT_S, max(0.0, deadline - time.monotonic()) / 3)
+        patience = ACCEPT_S + len(data) / _READ_BYTES_S
+        patience = min(patience, max(0.0, deadline - time.monotonic()) / 3)
         line = _first_line(sock, time.monotonic() + patience)
     except Unavailable:
         sock.close()

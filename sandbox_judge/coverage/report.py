@@ -26,7 +26,7 @@ def text_of(advice: Advice) -> Iterable[str]:
     yield f"Recipe {name}: {runs} judgements of {advice.conversations} conversations"
     yield from _table(advice.judges)
     yield ""
-    yield f"Coverage by total budget, {advice.concurrency} calls at once"
+    yield f"Coverage by total budget, {_at_once(advice.concurrency)}"
     yield from text_plot(advice)
     yield ""
     yield from _recommendation(advice)
@@ -64,7 +64,7 @@ def _recommendation(advice: Advice) -> Iterable[str]:
         bound = "" if advice.per_judge_s is None else f", at most {shown(advice.per_judge_s)} a judge"
         yield (
             f"For a coverage of {advice.wished:g}: {shown(advice.total_s)} in all{bound}, "
-            f"{advice.concurrency} calls at once."
+            f"{_at_once(advice.concurrency)}."
         )
     # What lies beyond the longest run is not known: there the curve says the least that it can be.
     least = "at least " if advice.total_s is None else ""
@@ -117,6 +117,10 @@ def json_of(advice: Advice) -> dict[str, Any]:
         ],
         "notes": list(advice.notes),
     }
+
+
+def _at_once(calls: int) -> str:
+    return "one call at a time" if calls == 1 else f"{calls} calls at once"
 
 
 def _ms(seconds: float | None) -> int | None:

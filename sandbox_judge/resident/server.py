@@ -284,14 +284,17 @@ class Server:
             return read_input(data, otherwise=[supply], cut_short=header.cut_short)
 
         # The hop to a thread takes longer than a short input.
+        patience_s = DEFAULT_BUDGET_S if self.plan.budget_s is None else max(1.0, self.plan.budget_s)
         if len(data) <= _SHORT_BYTES:
             taken = read()
         else:
-            taken = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+            with anyio.move_on_at(started + patience_s) as scope:
+                taken = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+            if scope.cancelled_caught:
+                raise RequestRefused("too_large", f"it was not read within {patience_s:.0f} s.")
         (subject,) = taken.subjects()
         fixed = Fixed(path=self.plan.recipe, recipe_id=self.plan.recipe_id, commit=self.plan.commit)
         envelope = checked(taken, fixed)
-        patience_s = DEFAULT_BUDGET_S if self.plan.budget_s is None else max(1.0, self.plan.budget_s)
         assert envelope.recipe.commit is not None, "checked() gives one"
         recipe = await self.recipes.at(envelope.recipe.commit, deadline=started + patience_s)
         settings = LiveSettings(sources=self.files)

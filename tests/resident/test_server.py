@@ -209,6 +209,28 @@ async def test_settings_are_read_again_and_a_fault_keeps_the_old(tmp_path):
         assert (await bench.ask({"conversation": TALK}))[-1]["counts"] == {"disabled": 1, "verdict": 1}
 
 
+async def test_tuning_time_changes_no_definition(tmp_path):
+    bench = Bench(tmp_path, lambda _: reply())
+    seen = []
+    async with bench.serving() as server:
+        for tuned in ({}, {"budget_ms": 9000, "per_judge_ms": 4000, "concurrency": 1}):
+            bench.settings = (settings_of({"recipes": {"shop": tuned}}, where="test"),)
+            server.reload()
+            seen.append((await bench.ask({"conversation": TALK}))[1:-1])
+    hashes = [sorted(event["payload"]["definition_hash"] for event in events) for events in seen]
+    assert hashes[0] == hashes[1]
+    budgets = [{event["payload"]["timing"]["budget_ms"] for event in events} for events in seen]
+    assert budgets == [{30_000}, {9_000}]
+
+
+async def test_a_long_conversation_is_taken_too(tmp_path):
+    bench = Bench(tmp_path, lambda _: reply(), judges=("a",))
+    talk = [{"role": "user", "content": "word " * 4000}, *TALK] * 10
+    async with bench.serving():
+        lines = await bench.ask({"conversation": talk}, end="newline")
+    assert lines[-1]["counts"] == {"verdict": 1}
+
+
 async def test_draining_ends_what_runs_with_nulls_and_refuses_what_comes(tmp_path):
     bench = Bench(tmp_path, lambda _: Say(text=reply(), delay_s=30))
     got = []
