@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "init": ("init", "write a commented judge file to start from"),
     "fixture": ("fixture", "the rows of a calibration set: export, label, check, import"),
     "calibrate": ("calibrate", "how far a judge agrees with labels that people own"),
+    "rubric": ("rubric", "runbook rubrics: check, score outputs, drive an agent, merge reports"),
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
     "flush": ("flush", "deliver the events that are still in the spool"),
     "judges": ("judges", "list a recipe's judges; switch them on and off, set their sampling rate"),
@@ -117,10 +118,18 @@ def _dispatch(argv: list[str], surface: Surface) -> int:
     parser = _parser(surface)
     subparsers = parser.add_subparsers(dest="command", parser_class=type(parser))
     module.add(subparsers)
-    for subparser in subparsers.choices.values():
-        _add_global_options(subparser, top=False)
+    _add_everywhere(subparsers)
     arguments = parser.parse_args([command, *words])
     return int(module.run(arguments, surface))
+
+
+def _add_everywhere(subparsers: Any) -> None:
+    """The global options, in commands of commands too."""
+    for subparser in subparsers.choices.values():
+        _add_global_options(subparser, top=False)
+        for action in subparser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                _add_everywhere(action)
 
 
 def _looks_like_a_document(word: str, surface: Surface) -> bool:

@@ -85,6 +85,10 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
         word = "above" if self.strictly_above else "at least"
         return f"Overall rubric average is {word} {self.average}"
 
+    @property
+    def item_id(self) -> str:
+        return slug(self.item)
+
 
 def slug(text: str) -> str:
     """The id that a name makes: lower case, every run of other characters than letters and digits a hyphen,

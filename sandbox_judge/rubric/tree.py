@@ -30,10 +30,12 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, by its path below the directory with `/` between names."""
+    """One file, by its path below the directory, `/` between names. `stamp` changes when it is written."""
 
     path: str
     data: bytes
+    mode: int = 0o644
+    stamp: tuple[int, int] = (0, 0)
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +132,9 @@ class _Reader:
             self._leave(path, f"too large ({status.st_size:,} bytes)")
             return
         self.total += len(data)
-        self.files.append(Found(path=_told(path), data=data))
+        stamp = (status.st_ino, status.st_mtime_ns)
+        mode = stat.S_IMODE(status.st_mode)
+        self.files.append(Found(path=_told(path), data=data, mode=mode, stamp=stamp))
 
     def _leave(self, path: str, why: str) -> None:
         if len(self.left_out) < self.caps.files:
