@@ -77,7 +77,8 @@ def _traces(value: Any) -> list[tuple[dict[str, Any], list[Any]]]:
 def _is_observation(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.get("type") in _TYPES
+        and isinstance(kind := value.get("type"), str)
+        and kind in _TYPES
         and ("traceId" in value or "parentObservationId" in value or "startTime" in value)
     )
 

@@ -60,7 +60,8 @@ def _listed(value: Any) -> list[Any]:
 def _is_run(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.get("run_type") in _TYPES
+        and isinstance(kind := value.get("run_type"), str)
+        and kind in _TYPES
         and ("inputs" in value or "outputs" in value or "child_runs" in value)
     )
 

@@ -18,7 +18,7 @@ from sandbox_judge.errors import InputError
 NAME: Final = "ui_messages"
 
 _LOOKED_AT: Final = 50
-_PLAIN: Final = frozenset({"text", "reasoning", "file"})
+_PLAIN: Final = ("text", "reasoning", "file")
 _LISTS: Final = ("messages", "uiMessages", "initialMessages")
 
 
