@@ -25,6 +25,7 @@ ACCEPT_S = 2.0
 # What a server reads of a conversation in a second at the least, before it accepts.
 _READ_BYTES_S = 4_000_000
 _QUIET_S = 0.02
+_CROWDED_S = 0.005
 _LATE_S = 0.1
 _CHUNK = 1 << 18
 _PIPE_BUF = select.PIPE_BUF
@@ -136,8 +137,7 @@ def _handed_over(options: Options, data: bytes, cut_short: bool, deadline: float
 def _connected(options: Options, deadline: float) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(max(0.001, min(ACCEPT_S, deadline - time.monotonic())))
-        sock.connect(str(options.path))
+        _connect(sock, str(options.path), min(deadline, time.monotonic() + ACCEPT_S))
         raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     except (OSError, ValueError) as error:
         sock.close()
@@ -152,6 +152,18 @@ def _connected(options: Options, deadline: float) -> socket.socket:
             f"the server at {options.path} runs as user {uid}, who is not trusted (--server-uid)"
         )
     return sock
+
+
+def _connect(sock: socket.socket, path: str, deadline: float) -> None:
+    """Connects, and waits where the server has more callers than it takes at once. Raises OSError."""
+    sock.settimeout(max(0.001, deadline - time.monotonic()))
+    while True:
+        try:
+            return sock.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_CROWDED_S)
 
 
 def _header(options: Options, cut_short: bool, deadline: float) -> bytes:

@@ -37,6 +37,7 @@ class Place:
     def __init__(self, folder, endpoint):
         folder.chmod(0o700)
         self.folder, self.endpoint = folder, endpoint
+        self.servers = []
         (folder / "recipe").mkdir()
         names = ("a", "b")
         self.commit = committed(
@@ -61,9 +62,17 @@ class Place:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.servers.append(server)
         line = server.stderr.readline()
         assert "ready" in line, line + server.stderr.read()
         return server
+
+    def close(self):
+        """Ends what a failed test left."""
+        for server in self.servers:
+            server.kill()
+            server.wait()
+            server.stderr.close()
 
     def call(self, *more, data=TALK, environ=None, command=None):
         return subprocess.run(
@@ -78,7 +87,9 @@ class Place:
 @pytest.fixture
 def place(tmp_path):
     with ModelServer(verdict("pass")) as endpoint:
-        yield Place(tmp_path, endpoint)
+        here = Place(tmp_path, endpoint)
+        yield here
+        here.close()
 
 
 @pytest.fixture

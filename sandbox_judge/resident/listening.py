@@ -15,7 +15,7 @@ from sandbox_judge.trust import require_private
 
 # sun_path of Linux, without its closing zero.
 MOST_PATH_BYTES: Final = 107
-_BACKLOG: Final = 1024
+_BACKLOG: Final = 4096  # the kernel takes less where its own limit is lower
 _CREDENTIALS: Final = struct.Struct("3i")
 _ASK_S: Final = 1.0
 

@@ -61,14 +61,18 @@ _SHORT_BYTES: Final = 128 * 1024
 _LEAST_DELIVERY_S: Final = 0.5
 _ANSWER_S: Final = 1.0
 _CROWDED_S: Final = 0.05
+# What a stop leaves for emitting the nulls.
+_NULLS_S: Final = 0.5
+# How often connections to models are renewed, and for how long after the last request.
+_WARM_S: Final = 20.0
+_ASKED_S: Final = 3600.0
 # Connections that have not sent a whole request, conversations at once, and requests of the greatest size
 # that may be in memory together.
 _READERS: Final = 256
-_NULLS_S: Final = 0.5
-_WARM_S: Final = 20.0
-_ASKED_S: Final = 3600.0
 _MOST_RUNNING: Final = 2_000
 _HELD_REQUESTS: Final = 4
+# Fewer than the readers: who has just come is heard before anybody is dropped for more.
+_ACCEPTED_AT_ONCE: Final = 64
 _SUPPLIED: Final = tuple(key for key in Envelope.__struct_fields__ if key != "budget_ms")
 
 
@@ -136,19 +140,21 @@ class Server:
         while True:
             await anyio.wait_readable(listener)
             try:
-                sock, _ = listener.accept()
+                for _ in range(_ACCEPTED_AT_ONCE):
+                    self._take(listener.accept()[0], tasks)
             except BlockingIOError:
                 continue
             except OSError:  # no descriptor is left, or the client is gone already
                 self._drop_silent()
                 await anyio.sleep(_CROWDED_S)
-                continue
-            sock.setblocking(False)
-            if len(self._readings) >= _READERS:
-                self._drop_silent()
-            reading = Reading(sock=sock, scope=anyio.CancelScope(), since=anyio.current_time())
-            self._readings[sock.fileno()] = reading
-            tasks.start_soon(self._connection, reading)
+
+    def _take(self, sock: socket, tasks: anyio.abc.TaskGroup) -> None:
+        sock.setblocking(False)
+        if len(self._readings) >= _READERS:
+            self._drop_silent()
+        reading = Reading(sock=sock, scope=anyio.CancelScope(), since=anyio.current_time())
+        self._readings[sock.fileno()] = reading
+        tasks.start_soon(self._connection, reading)
 
     def reload(self) -> None:
         """Reads the settings anew; with a fault in them the old ones stay in force."""

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -93,8 +94,13 @@ class Bench:
 def connected(path, *, timeout=10.0):
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(timeout)
-    sock.connect(str(path))
-    return sock
+    while True:
+        try:
+            sock.connect(str(path))
+        except BlockingIOError:  # more callers than the server takes at once: wait one's turn
+            time.sleep(0.002)
+        else:
+            return sock
 
 
 def ask(path, document, *, end="shutdown", timeout=10.0):
