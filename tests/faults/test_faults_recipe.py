@@ -1,4 +1,4 @@
-"""Hostile recipes through the hook as a process: too many, too large, exploding, linked, oddly named, and with
+"""Hostile recipes through the whole hook: too many, too large, exploding, linked, oddly named, and with
 a git configuration that would run programs.
 
 git's traps one by one: tests/recipe/test_git*.py. YAML: tests/recipe/test_judge_file.py, test_yaml_core.py.
