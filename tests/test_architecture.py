@@ -10,11 +10,12 @@ PACKAGE = Path(__file__).parent.parent / "sandbox_judge"
 # Lowest first. A module imports only from layers above its own line in this list; one that is not listed
 # fails the test, so that each new module chooses its layer. `x.*` lists every module of a package.
 LAYERS: list[list[str]] = [
-    ["call_options"],
-    ["client"],
+    ["call_options", "hosts.host", "hosts.places", "hosts.payload", "hosts.detach"],
+    ["client", "hosts.codex", "hosts.locate"],
     ["version", "yaml_scalars", "yaml_tree", "errors", "nulls", "canonical", "clock", "terminal"],
     ["yaml_strict", "durations", "contract", "caps", "figures", "envelope", "trust"],
-    ["yaml_core", "log", "paths", "masking", "ids"],
+    ["yaml_core", "log", "paths", "masking", "ids", "hosts.jobs"],
+    ["hosts.entry"],
     [
         "conversation.model",
         "recipe.judge",
@@ -153,10 +154,14 @@ LAYERS: list[list[str]] = [
     ["calibration.session"],
     ["calibration.present"],
     ["calibration.pages"],
-    ["api"],
-    ["resident.protocol", "resident.listening", "resident.notify", "resident.reply", "resident.slots"],
+    ["api", "hosts.goose_store", "hosts.commit"],
+    ["hosts.document"],
+    ["hosts.work"],
+    ["hosts.sweep"],
+    ["hosts.*"],
+    ["resident.plan", "resident.protocol", "resident.listening", "resident.notify", "resident.reply", "resident.slots"],
     ["resident.reading", "resident.recipes", "resident.pacing"],
-    ["resident.warm"],
+    ["resident.warm", "resident.door"],
     ["resident.server"],
     ["testing.model_server"],
     ["store", "store.migrations.versions.*"],

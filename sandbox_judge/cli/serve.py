@@ -21,7 +21,8 @@ from sandbox_judge.log import Log
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.resident.listening import listen, remove
 from sandbox_judge.resident.notify import memory_bytes, notify, reloading
-from sandbox_judge.resident.server import Outside, Plan, Server
+from sandbox_judge.resident.plan import Outside, Plan
+from sandbox_judge.resident.server import Server
 from sandbox_judge.settings import Settings
 from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.sinks.open import open_sinks
@@ -106,7 +107,7 @@ class _Service:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as connections:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(server.serve, listener, connections)
+                    tasks.start_soon(server.door.open, listener, connections)
                     tasks.start_soon(server.keep_warm)
                     tasks.start_soon(self._signals, signals, server, tasks.cancel_scope)
                     self._ready()

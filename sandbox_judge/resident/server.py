@@ -5,9 +5,8 @@ Each connection is a task of its own; nothing that a client does, sends or leave
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from socket import socket
 from typing import Any, Final
 
@@ -22,33 +21,28 @@ from sandbox_judge.canonical import canonical_json
 from sandbox_judge.envelope import Envelope
 from sandbox_judge.errors import DeliveryError, SandboxJudgeError, TrustError
 from sandbox_judge.hook_input import Input, Subject, read_input
-from sandbox_judge.judgement import Redactable
-from sandbox_judge.lanes.base import ChatModel, LaneName
 from sandbox_judge.lanes.memory import FileMemory
-from sandbox_judge.log import Log
 from sandbox_judge.recipe.loaded import LoadedRecipe
-from sandbox_judge.resident.listening import require_peer
+from sandbox_judge.resident.door import Door, answer
 from sandbox_judge.resident.notify import memory_bytes
 from sandbox_judge.resident.pacing import PacedLanes
+from sandbox_judge.resident.plan import Outside, Plan
 from sandbox_judge.resident.protocol import (
     ACCEPTED,
     Fixed,
     Request,
     RequestRefused,
     checked,
-    crash_line,
-    error_line,
-    refusal_of,
     request_of,
     within,
 )
-from sandbox_judge.resident.reading import Arrived, Reading, read_request
+from sandbox_judge.resident.reading import Arrived
 from sandbox_judge.resident.recipes import Recipes
-from sandbox_judge.resident.reply import REPLY, ReplySink, hang_up
+from sandbox_judge.resident.reply import REPLY, ReplySink
 from sandbox_judge.resident.slots import FairSlots
 from sandbox_judge.resident.warm import wanted_by, warm_up
 from sandbox_judge.run import Ports, RunOptions, RunReport, run_conversation
-from sandbox_judge.settings import LiveSettings, Settings
+from sandbox_judge.settings import LiveSettings
 from sandbox_judge.settlement import Deliver
 from sandbox_judge.sinks.base import Line, Sink
 from sandbox_judge.sinks.delivery import delivering
@@ -59,51 +53,13 @@ from sandbox_judge.version import __version__
 # Below this, reading an input takes less than the hop to a thread.
 _SHORT_BYTES: Final = 128 * 1024
 _LEAST_DELIVERY_S: Final = 0.5
-_ANSWER_S: Final = 1.0
-_CROWDED_S: Final = 0.05
 # What a stop leaves for emitting the nulls.
 _NULLS_S: Final = 0.5
 # How often connections to models are renewed, and for how long after the last request.
 _WARM_S: Final = 20.0
 _ASKED_S: Final = 3600.0
-# Connections that have not sent a whole request, conversations at once, and requests of the greatest size
-# that may be in memory together.
-_READERS: Final = 256
 _MOST_RUNNING: Final = 2_000
-_HELD_REQUESTS: Final = 4
-# Fewer than the readers: who has just come is heard before anybody is dropped for more.
-_ACCEPTED_AT_ONCE: Final = 64
 _SUPPLIED: Final = tuple(key for key in Envelope.__struct_fields__ if key != "budget_ms")
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator fixed. `budget_s` None: the settings'. `most_bytes` bounds one request, four times
-    that all requests together; `calls` the model calls in flight."""
-
-    recipe: str
-    recipe_id: str | None = None
-    commit: str | None = None
-    sinks: tuple[str, ...] = ()
-    budget_s: float | None = None
-    calls: int = 20
-    concurrency: int | None = None
-    most_bytes: int = 64 * 1024 * 1024
-    allowed_uids: frozenset[int]
-    redact: frozenset[Redactable] = frozenset()
-    state: Path
-    insecure: bool = False
-
-
-class Outside(msgspec.Struct, frozen=True, kw_only=True):
-    """The process around the server."""
-
-    environ: dict[str, str]
-    cwd: Path
-    log: Log
-    crashed: Callable[[BaseException], str]
-    settings: Callable[[], tuple[Settings, ...]]
-    events_fd: int | None = None
-    models: dict[LaneName, ChatModel] = {}
 
 
 class _Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +72,7 @@ class _Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """Made inside an event loop. `serve` runs until it is cancelled; `drain` ends it well."""
+    """Made inside an event loop. `door.open` runs until it is cancelled; `drain` ends it well."""
 
     def __init__(self, plan: Plan, outside: Outside) -> None:
         self.plan, self.outside = plan, outside
@@ -125,36 +81,14 @@ class Server:
         memory = FileMemory(plan.state, now=time.time)
         self.lanes = PacedLanes(outside.environ, self.slots, memory=memory, given=outside.models)
         self.files = outside.settings()
+        self.door = Door(plan, self._request, outside.crashed)
         self.stop = anyio.Event()
         self.draining = False
         self.served = 0
         self.running = 0
         self.cut_short = 0
         self._idle = anyio.Event()
-        self._readings: dict[int, Reading] = {}
-        self._held_bytes = 0
         self._last_asked = anyio.current_time()
-
-    async def serve(self, listener: socket, tasks: anyio.abc.TaskGroup) -> None:
-        """Takes connections until it is cancelled; each is served in `tasks`."""
-        while True:
-            await anyio.wait_readable(listener)
-            try:
-                for _ in range(_ACCEPTED_AT_ONCE):
-                    self._take(listener.accept()[0], tasks)
-            except BlockingIOError:
-                continue
-            except OSError:  # no descriptor is left, or the client is gone already
-                self._drop_silent()
-                await anyio.sleep(_CROWDED_S)
-
-    def _take(self, sock: socket, tasks: anyio.abc.TaskGroup) -> None:
-        sock.setblocking(False)
-        if len(self._readings) >= _READERS:
-            self._drop_silent()
-        reading = Reading(sock=sock, scope=anyio.CancelScope(), since=anyio.current_time())
-        self._readings[sock.fileno()] = reading
-        tasks.start_soon(self._connection, reading)
 
     def reload(self) -> None:
         """Reads the settings anew; with a fault in them the old ones stay in force."""
@@ -219,50 +153,11 @@ class Server:
                 await warm_up(self.lanes, wanted, most=most, deadline=now + _WARM_S)
             await anyio.sleep(_WARM_S)
 
-    async def _connection(self, reading: Reading) -> None:
-        sock, held = reading.sock, 0
-
-        def room(size: int) -> bool:
-            nonlocal held
-            if self._held_bytes + size > _HELD_REQUESTS * self.plan.most_bytes:
-                return False
-            held += size
-            self._held_bytes += size
-            return True
-
-        try:
-            arrived = None
-            try:
-                require_peer(sock, self.plan.allowed_uids)
-                with reading.scope:
-                    arrived = await read_request(reading, most_bytes=self.plan.most_bytes, room=room)
-            finally:
-                self._readings.pop(sock.fileno(), None)
-            if arrived is not None:
-                await self._request(sock, arrived)
-        except TrustError as error:
-            await _answer(sock, error_line(RequestRefused("not_allowed", error.message, remedy=error.remedy)))
-        except SandboxJudgeError as error:
-            await _answer(sock, error_line(refusal_of(error)))
-        except Exception as error:  # one request's fault never touches another
-            await _answer(sock, crash_line(self.outside.crashed(error)))
-        finally:
-            self._held_bytes -= held
-            hang_up(sock)
-
-    def _drop_silent(self) -> None:
-        """Makes place by dropping the oldest connection that has sent nothing."""
-        for number, reading in self._readings.items():
-            if reading.received == 0:
-                reading.scope.cancel()
-                del self._readings[number]
-                return
-
     async def _request(self, sock: socket, arrived: Arrived) -> None:
         """Serves one whole request. Raises what makes it refused."""
         request = request_of(arrived.raw)
         if request.header.ping:
-            await _answer(sock, canonical_json(self.status()) + b"\n")
+            await answer(sock, canonical_json(self.status()) + b"\n")
             return
         if self.draining:
             raise RequestRefused("draining", "the server is stopping.")
@@ -396,14 +291,3 @@ class Server:
 
     def _spool(self) -> Spool:
         return Spool(self.plan.state / "spool", insecure=self.plan.insecure)
-
-
-async def _answer(sock: socket, line: bytes) -> None:
-    """One line to a client, as far as it takes it at once or within a moment."""
-    left = memoryview(line)
-    with suppress(OSError), anyio.move_on_after(_ANSWER_S):
-        while left:
-            try:
-                left = left[sock.send(left) :]
-            except BlockingIOError:
-                await anyio.wait_writable(sock)

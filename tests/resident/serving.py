@@ -12,7 +12,8 @@ from recipes import committed, judge_text
 from sandbox_judge.lanes.base import LaneName
 from sandbox_judge.log import Log
 from sandbox_judge.resident.listening import listen, remove
-from sandbox_judge.resident.server import Outside, Plan, Server
+from sandbox_judge.resident.plan import Outside, Plan
+from sandbox_judge.resident.server import Server
 from sandbox_judge.testing.scripted import ScriptedModel
 from sandbox_judge.trust import own_uid
 
@@ -79,7 +80,7 @@ class Bench:
         listener = listen(self.path)
         async with anyio.create_task_group() as connections:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(server.serve, listener, connections)
+                tasks.start_soon(server.door.open, listener, connections)
                 yield server
                 tasks.cancel_scope.cancel()
             remove(self.path, listener)

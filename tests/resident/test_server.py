@@ -302,7 +302,7 @@ async def test_a_rate_limited_provider_makes_the_rest_wait(tmp_path):
 
 
 async def test_silent_connections_are_dropped_for_those_who_speak(tmp_path, monkeypatch):
-    monkeypatch.setattr("sandbox_judge.resident.server._READERS", 20)
+    monkeypatch.setattr("sandbox_judge.resident.door._READERS", 20)
     bench = Bench(tmp_path, lambda _: reply())
     silent = []
     async with bench.serving() as server:
@@ -312,7 +312,7 @@ async def test_silent_connections_are_dropped_for_those_who_speak(tmp_path, monk
                 if len(silent) % 20 == 0:
                     await anyio.sleep(0.01)
             assert kinds(await bench.ask({"conversation": TALK}))[-1] == "ledger"
-            assert len(server._readings) <= 20
+            assert server.door.waiting <= 20
         finally:
             for sock in silent:
                 sock.close()
