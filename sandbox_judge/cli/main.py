@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "calibrate": ("calibrate", "how far a judge agrees with labels that people own"),
     "rubric": ("rubric", "runbook rubrics: check, score outputs, drive an agent, merge reports"),
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
+    "hooks": ("hooks", "put the judge into agents' hosts; find sessions that ended unseen"),
     "flush": ("flush", "deliver the events that are still in the spool"),
     "judges": ("judges", "list a recipe's judges; switch them on and off, set their sampling rate"),
     "budget": ("budget", "coverage against time from past judgements; recommend a budget"),

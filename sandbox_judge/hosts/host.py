@@ -1,0 +1,105 @@
+"""What a host is to us: names, units, limits, the form of its answer, where its transcripts lie. Pure values.
+
+Plain classes, not structs: a hook reads one of these tables at the end of every turn, and importing msgspec
+or dataclasses for it takes longer than all else that it does.
+"""
+
+from importlib import import_module
+
+SESSION_END = "session-end"
+IDLE = "idle"
+TURN = "turn"
+WHENS = (SESSION_END, IDLE, TURN)
+
+# The shims that there are; each is one module of this package, with underscores for hyphens.
+NAMES = (
+    "claude-code",
+    "codex",
+    "codex-notify",
+    "gemini-cli",
+    "copilot",
+    "cursor",
+    "openhands",
+    "goose",
+    "cline",
+    "opencode",
+    "pi",
+)
+
+
+class Wiring:
+    """Where a host is told of us. `user` and `project` are paths below the home and below the project; None:
+    the host has no such place. `kind` names the editor (`sandbox_judge.hosts.plan`); `timeout` is the number
+    that the host wants for our events, in its own unit."""
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        user: str | None,
+        project: str | None,
+        timeout: int | None = None,
+        home_variable: str | None = None,
+        note: str = "",
+    ) -> None:
+        self.kind, self.user, self.project = kind, user, project
+        self.timeout, self.home_variable, self.note = timeout, home_variable, note
+
+
+class Host:
+    """One host. `ends` and `turns`: its events, as it names them, for a session's and a turn's end; `failed`
+    those of them that tell of a failure. `limits`: seconds that it waits, by event, `""` for all others.
+    `answer`: what it takes for "nothing to say". `transcripts`: patterns below the home; `{session}` is the
+    session's id. `job_host`: the name under which double fires of two shims meet."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        versions: str,
+        ends: tuple[str, ...] = (),
+        turns: tuple[str, ...] = (),
+        failed: tuple[str, ...] = (),
+        limits: dict[str, float] | None = None,
+        answer: bytes = b"",
+        transcripts: tuple[str, ...] = (),
+        argument: bool = False,
+        when: str = SESSION_END,
+        job_host: str = "",
+        wiring: Wiring | None = None,
+    ) -> None:
+        self.name, self.versions = name, versions
+        self.ends, self.turns, self.failed = ends, turns, failed
+        self.limits = limits or {}
+        self.answer, self.transcripts, self.argument = answer, transcripts, argument
+        self.when, self.job_host, self.wiring = when, job_host or name, wiring
+
+    def is_end(self, event: str) -> bool:
+        return _plain(event) in map(_plain, self.ends)
+
+    def is_turn(self, event: str) -> bool:
+        return _plain(event) in map(_plain, self.turns)
+
+    def is_failure(self, event: str) -> bool:
+        return _plain(event) in map(_plain, self.failed)
+
+    def limit_s(self, event: str) -> float:
+        """Seconds that the host waits for this event's hook."""
+        for name, seconds in self.limits.items():
+            if name and _plain(name) == _plain(event):
+                return seconds
+        return self.limits.get("", 30.0)
+
+
+def host_named(name: str) -> Host:
+    """The table of one host. Raises KeyError for a name that is none."""
+    if name not in NAMES:
+        raise KeyError(name)
+    found = import_module(f"sandbox_judge.hosts.{name.replace('-', '_')}").HOST
+    assert isinstance(found, Host), name
+    return found
+
+
+def _plain(event: str) -> str:
+    """Versions of one host have written `SessionEnd`, `sessionEnd` and `session_end`."""
+    return event.replace("_", "").replace("-", "").lower()
