@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sandbox_judge.calibration.shelf import states_on_disk
 from sandbox_judge.canonical import sanitised
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.gate.probe import probe_cost
@@ -31,12 +32,20 @@ def add(subparsers: Any) -> None:
 def run(args: argparse.Namespace, env: Surface) -> int:
     """Print the report; 1 where it has an error. Raises RecipeError where the folder cannot be read."""
     report, has_judges, note = _report(env.cwd / args.dir)
+    judges = [file.judge for file in report.files if file.judge is not None]
+    states, doubts = states_on_disk(env.cwd / args.dir, judges)
     if args.output == "json":
-        env.out(json.dumps(sanitised(report.as_json()), indent=2, ensure_ascii=True))
+        document = report.as_json() | {"calibration": states}
+        env.out(json.dumps(sanitised(document), indent=2, ensure_ascii=True))
     else:
         for diagnostic in report.diagnostics:
             env.out(_told(diagnostic))
+        for name, state in sorted(states.items()):
+            if state != "uncalibrated":
+                env.out(f"{escaped(name)}: {state}")
         env.out(_summary(report))
+    for doubt in doubts:
+        env.err(doubt)
     if note:
         env.err(note)
     if not has_judges:

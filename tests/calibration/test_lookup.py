@@ -119,3 +119,17 @@ def test_a_record_that_cannot_be_read_proves_nothing(shop):
 def test_nulls_have_no_state(shop):
     shop.model = None
     assert shop.run() == {"tone": None, "facts": None}
+
+
+def test_check_says_the_state(shop):
+    def checked():
+        done = run_main("check", shop.recipe, "-o", "json")
+        return json.loads(done.out)["calibration"], done
+
+    assert checked()[0] == {"tone": "calibrated", "facts": "uncalibrated"}
+    assert "tone: calibrated" in run_main("check", shop.recipe).out
+    (shop.recipe / "judges" / "tone.yaml").write_text(judge_text("tone") + "description: New words.\n")
+    assert checked()[0]["tone"] == "stale"
+    (shop.recipe / "judges" / "tone.calibration.record.json").write_text("{")
+    states, done = checked()
+    assert states["tone"] == "uncalibrated" and "record is not valid" in done.err
