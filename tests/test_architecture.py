@@ -197,6 +197,7 @@ DEFERRED = {
     "sinks.open": "the clients of the https: and otlp: sinks: only where one is asked for",
     "__init__": "the package's face imports nothing by itself",
     "sinks.otlp": "an optional extra, whose absence is told as an error of ours",
+    "conversation.detect": "thirty adapters: 15 ms, and plain chat needs one",
     "paths": "platformdirs: only where the XDG rules do not hold",
     "calibration.agreement": "scikit-learn and numpy: an optional extra, seconds to import",
     "log": "structlog: 40 ms, only when there is something to say",
