@@ -245,7 +245,10 @@ def opened(value: Any, depth: int = 0) -> Any:
                 inner[rest] = item
     if grouped and all(key.isascii() and key.isdecimal() and len(key) < 10 for key in grouped):
         return [opened(grouped[key], depth + 1) for key in sorted(grouped, key=int)]
-    return {key: opened(item, depth + 1) for key, item in grouped.items()}
+    return {
+        key: opened(item, depth + 1) if isinstance(item, dict | list) else item
+        for key, item in grouped.items()
+    }
 
 
 def _plain(value: Any, depth: int) -> Any:
