@@ -9,7 +9,7 @@ import anyio
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
 from sandbox_judge.paths import state_dir
-from sandbox_judge.resident.reply import REPLY
+from sandbox_judge.resident.reply import REPLY, KeptReply
 from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.flush import FlushReport, flush
 from sandbox_judge.sinks.open import open_sinks
@@ -62,9 +62,9 @@ def spool_directory(env: Surface) -> Path:
 
 async def _flushed(spool: Spool, only: list[Sink], env: Surface, budget_s: float) -> FlushReport:
     def opener(address: str) -> Sink:
-        # What a client of the resident runner did not wait for has no other place to go.
-        wanted = "stdout" if address == REPLY else address
-        return open_sinks([wanted], environ=env.environ, cwd=env.cwd, stdout=env.events_fd)[0]
+        if address == REPLY:
+            return KeptReply(env.events_fd)
+        return open_sinks([address], environ=env.environ, cwd=env.cwd, stdout=env.events_fd)[0]
 
     return await flush(spool, opener=opener, only=only, deadline=anyio.current_time() + budget_s)
 

@@ -11,12 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from sandbox_judge.canonical import canonical_json
+from sandbox_judge.caps import cut
 from sandbox_judge.envelope import Envelope, RecipeRef, check_environment
 from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
 from sandbox_judge.hook_input import Input
 
 HEADER_START: Final = b'{"sandbox_judge":'
 MOST_HEADER_BYTES: Final = 1 << 20
+_MESSAGE_CHARS: Final = 2_000
 ACCEPTED: Final = b'{"accepted": true}\n'
 # `error.type` is one of refused, invalid, recipe (what another way would not change), and too_large,
 # incomplete, not_allowed, busy, draining, internal (after which a client falls back to the one-shot run).
@@ -126,7 +128,7 @@ def within(envelope: Envelope, header: Header, *, most_ms: float) -> Envelope:
 
 def error_line(error: RequestRefused) -> bytes:
     """The reply to a request that is not begun."""
-    return _error({"type": error.type, "message": error.paragraph()})
+    return _error({"type": error.type, "message": cut(error.paragraph(), _MESSAGE_CHARS)})
 
 
 def crash_line(crash_id: str) -> bytes:

@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 
 from sandbox_judge.sinks.base import Line, SinkBroken, Taken
+from sandbox_judge.sinks.stdout import StdoutSink
 
 # The name under which the spool keeps what a client did not wait for; `flush` writes it to stdout.
 REPLY: Final = "reply"
@@ -92,6 +93,12 @@ class ReplySink:
     def _gone(self, why: str) -> SinkBroken:
         self._broken = True
         return SinkBroken(f"the client {why}.", where=self.name)
+
+
+class KeptReply(StdoutSink):
+    """Where `flush` takes what a client did not wait for: there is no other place to which it could go."""
+
+    name = REPLY
 
 
 def hang_up(sock: socket.socket) -> None:

@@ -72,6 +72,7 @@ BAD = [
     ({"conversation": TALK, "budget_ms": "soon"}, "invalid"),
     ({"conversation": TALK, "recipe": {"commit": "HEAD"}}, "recipe"),
     ({"conversation": TALK, "recipe": {"commit": "0" * 40}}, "recipe"),
+    ({"conversation": TALK, "recipe": {"commit": "0" * 99_999}}, "recipe"),
     (b'{"sandbox_judge": {"sinks": []}}\n[]', "refused"),
     (b'{"sandbox_judge": 3}\n[]', "refused"),
     (b'{"sandbox_judge": {"environment": "moon"}}\n[]', "invalid"),
@@ -92,7 +93,8 @@ async def test_bad_requests_are_told_and_the_next_is_served(tmp_path):
     async with bench.serving():
         for document, kind in BAD:
             (line,) = await bench.ask(document)
-            assert line["error"]["type"] == kind, document[:80]
+            assert line["error"]["type"] == kind, str(document)[:80]
+            assert len(line["error"]["message"]) < 2_100
         assert kinds(await bench.ask({"conversation": TALK}))[-1] == "ledger"
     assert bench.crashes == []
 

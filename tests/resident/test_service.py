@@ -178,3 +178,22 @@ def test_a_slow_reader_gets_its_events_and_a_dead_one_does_not_matter(place):
     assert len(lines.splitlines()) == 4
     server.terminate()
     assert ended(server)[0] == 0
+
+
+def test_what_a_client_did_not_wait_for_is_flushed_to_stdout(place):
+    server = place.serve()
+    with connected(place.socket) as sock:
+        sock.sendall(TALK + b"\n")
+        assert sock.recv(19) == b'{"accepted": true}\n'
+    server.terminate()
+    assert ended(server)[0] == 0
+    flushed = subprocess.run([*PYTHON, "flush"], env=place.environ, capture_output=True, timeout=20)
+    assert flushed.returncode == 0, flushed.stderr
+    events = [json.loads(line) for line in flushed.stdout.splitlines()]
+    assert sorted(event["event_name"] for event in events) == [
+        "introspection.judgement",
+        "introspection.judgement",
+        "sandbox_judge.ledger",
+    ]
+    again = subprocess.run([*PYTHON, "flush"], env=place.environ, capture_output=True, timeout=20)
+    assert again.stdout == b"nothing to deliver\n"
