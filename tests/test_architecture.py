@@ -44,6 +44,7 @@ LAYERS: list[list[str]] = [
     ["lanes.connect", "lanes.failures", "conversation.adapter", "conversation.parts", "recipe.git_reader"],
     ["conversation.feedback", "conversation.exchange", "conversation.streams", "recipe.git_revision"],
     [
+        "conversation.plain_chat",
         "conversation.builder",
         "conversation.claude_tree",
         "conversation.assistants_objects",
@@ -159,7 +160,14 @@ LAYERS: list[list[str]] = [
     ["hosts.work"],
     ["hosts.sweep"],
     ["hosts.*"],
-    ["resident.plan", "resident.protocol", "resident.listening", "resident.notify", "resident.reply", "resident.slots"],
+    [
+        "resident.plan",
+        "resident.protocol",
+        "resident.listening",
+        "resident.notify",
+        "resident.reply",
+        "resident.slots",
+    ],
     ["resident.reading", "resident.recipes", "resident.pacing"],
     ["resident.warm", "resident.door"],
     ["resident.server"],

@@ -1,4 +1,4 @@
-"""Detection: plain chat is told at once, and only where every adapter that is asked first would let it pass."""
+"""Detection: plain chat is told at once, and only where every adapter asked first would let it pass."""
 
 from pathlib import Path
 
