@@ -29,6 +29,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "fixture": ("fixture", "the rows of a calibration set: export, label, check, import"),
     "calibrate": ("calibrate", "how far a judge agrees with labels that people own"),
     "rubric": ("rubric", "runbook rubrics: check, score outputs, drive an agent, merge reports"),
+    "simple-judge": ("simple_judge", "judge texts or pictures by one instruction"),
+    "grade": ("grade", "an agent judge works through a rubric with read-only tools"),
     "doctor": ("doctor", "say what is ready, what is not, and the remedy"),
     "hooks": ("hooks", "put the judge into agents' hosts; find sessions that ended unseen"),
     "flush": ("flush", "deliver the events that are still in the spool"),

@@ -39,7 +39,7 @@ brackets, its kind and its path; each further line of the same file starts with 
 def messages_of(
     *, shown: Shown, task: str, reply_format: str, pictures: bool, extra_system: str = ""
 ) -> tuple[dict[str, Any], ...]:
-    """The messages for one judgement, in the OpenAI chat shape."""
+    """The messages for one judgement, in the OpenAI chat shape. `extra_system` stands behind the contract."""
     system = f"{CONTRACT}\n\n{extra_system.strip()}" if extra_system.strip() else CONTRACT
     files = f"FILES {shown.fence}\n{shown.text}\nEND FILES {shown.fence}"
     rest = f"TASK\n{task.strip()}\n\n{reply_format}"
