@@ -122,6 +122,7 @@ class _Hook:
         lanes, environ = self._lanes(), surface.environ
         if request.simulate is not None:
             lanes, environ = self._simulated(request.simulate, recipe)
+            started = anyio.current_time()  # what the estimate takes is not the budget's
         sinks, spool = self._sinks(), self._spool()
         # Each conversation has the budget for itself; a budget of nothing still delivers its nulls.
         deadline = started + max(0.0, budget.total_s) * len(subjects)

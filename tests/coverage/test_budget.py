@@ -375,3 +375,20 @@ class TestCommand:
         of_file = self.run(tmp_path, "--events", "events", "-o", "json").stdout
         assert json.loads(of_store)["recommended"] == json.loads(of_file)["recommended"]
         assert json.loads(of_store)["judges"] == json.loads(of_file)["judges"]
+
+    def test_a_recommendation_can_be_rehearsed(self, tmp_path):
+        self.events(tmp_path, event("quick", seconds=0.05), event("slow", seconds=9.0))
+        (tmp_path / "judges").mkdir()
+        for name in ("quick", "slow"):
+            (tmp_path / "judges" / f"{name}.yaml").write_text(judge_text(name))
+        words = ["run", "--recipe", str(tmp_path), "--recipe-id", "shop", "--worktree", "--budget", "1500ms"]
+        done = subprocess.run(
+            [*PYTHON, *words, "--simulate-budget", str(tmp_path / "events")],
+            input=b'[{"role": "user", "content": "hi"}]',
+            capture_output=True,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
+        payloads = [json.loads(line)["payload"] for line in done.stdout.splitlines()]
+        found = {p["judge_name"]: p["result"] or p["error"]["type"] for p in payloads}
+        assert found == {"quick": "not_applicable", "slow": "timeout"}, done.stderr
+        assert all(payload["dry_run"] for payload in payloads)
