@@ -184,7 +184,7 @@ def settings_of(value: Any, *, where: str) -> Settings:
     """Reads the JSON value of one source strictly. Raises SettingsError, naming the key at fault."""
     try:
         settings = msgspec.convert(value, Settings)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:  # a lone surrogate is a value of no kind
         raise SettingsError(
             f"these settings cannot be used: {error}.",
             where=where,
@@ -228,7 +228,7 @@ def inline_settings(value: Any, *, recipe_id: str) -> tuple[Settings, ...]:
     where = "settings in the hook input"
     try:
         inline = msgspec.convert(value, InlineSettings)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         raise SettingsError(
             f"only enabled, sample_rate and budgets may stand there: {error}.",
             where=where,

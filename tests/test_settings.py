@@ -45,6 +45,13 @@ def test_what_is_not_a_setting_is_refused_by_name(value, named):
     assert caught.value.where == "settings.json"
 
 
+@pytest.mark.parametrize("read", [settings_of, lambda value, where: inline_settings(value, recipe_id="r")])
+def test_a_lone_surrogate_is_refused_like_any_other_wrong_value(read):
+    for value in ({"recipes": {"\ud800": {}}}, {"\ud800": 1}, {"recipes": {"r": {"judges": {"\udfff": {}}}}}):
+        with pytest.raises(SettingsError):
+            read(value, where="settings.json")
+
+
 def test_the_most_particular_entry_wins_key_by_key():
     settings = live(
         {
