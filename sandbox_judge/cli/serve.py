@@ -16,7 +16,7 @@ from sandbox_judge.cli.crash import crash_report
 from sandbox_judge.cli.run_request import redactable
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
-from sandbox_judge.errors import UsageError
+from sandbox_judge.errors import DeliveryError, UsageError
 from sandbox_judge.log import Log
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.resident.listening import listen, remove
@@ -98,8 +98,12 @@ class _Service:
         # Faults of addresses and directories are told now, not at the first conversation.
         open_sinks(plan.sinks, environ=surface.environ, cwd=surface.cwd, stdout=surface.events_fd)
         spool = Spool(plan.state / "spool", insecure=plan.insecure)
-        spool.prepare()
-        spool.close()
+        try:
+            spool.prepare()
+        except DeliveryError as error:
+            self.log.warning(error.paragraph())
+        finally:
+            spool.close()
         server = Server(plan, self._outside())
         await server.load(deadline=anyio.current_time() + _START_S)
         _raise_descriptors()

@@ -89,6 +89,8 @@ class Server:
         self.cut_short = 0
         self._idle = anyio.Event()
         self._last_asked = anyio.current_time()
+        # Kept apart: whatever commits requests name, this one is never read again.
+        self._pinned: LoadedRecipe | None = None
 
     def reload(self) -> None:
         """Reads the settings anew; with a fault in them the old ones stay in force."""
@@ -138,19 +140,22 @@ class Server:
     async def load(self, *, deadline: float) -> None:
         """Reads the pinned recipe, if there is one. Raises RecipeError."""
         if self.plan.commit is not None:
-            await self.recipes.at(self.plan.commit, deadline=deadline)
+            self._pinned = await self.recipes.at(self.plan.commit, deadline=deadline)
 
     async def keep_warm(self) -> None:
         """Imports what the pinned recipe's judges need, and keeps connections to their models open, until
         nobody has asked for an hour. Runs until it is cancelled."""
-        while self.plan.commit is not None:
+        while self._pinned is not None:
             now = anyio.current_time()
-            recipe = await self.recipes.at(self.plan.commit, deadline=now + _WARM_S)
-            settings = LiveSettings(sources=self.files)
-            wanted = wanted_by(recipe, settings, self.outside.environ)
             if now - self._last_asked < _ASKED_S:
-                most = min(self.plan.calls, self._budget(settings, recipe, Envelope()).concurrency)
-                await warm_up(self.lanes, wanted, most=most, deadline=now + _WARM_S)
+                settings = LiveSettings(sources=self.files)
+                most = min(self.plan.calls, self._budget(settings, self._pinned, Envelope()).concurrency)
+                try:
+                    wanted = wanted_by(self._pinned, settings, self.outside.environ)
+                    await warm_up(self.lanes, wanted, most=most, deadline=now + _WARM_S)
+                except Exception as error:  # being warm is a convenience: nothing may end the server over it
+                    self.outside.crashed(error)
+                    return
             await anyio.sleep(_WARM_S)
 
     async def _request(self, sock: socket, arrived: Arrived) -> None:
@@ -197,7 +202,9 @@ class Server:
         fixed = Fixed(path=self.plan.recipe, recipe_id=self.plan.recipe_id, commit=self.plan.commit)
         envelope = checked(taken, fixed)
         assert envelope.recipe.commit is not None, "checked() gives one"
-        recipe = await self.recipes.at(envelope.recipe.commit, deadline=started + patience_s)
+        recipe = self._pinned
+        if recipe is None or envelope.recipe.commit != self.plan.commit:
+            recipe = await self.recipes.at(envelope.recipe.commit, deadline=started + patience_s)
         settings = LiveSettings(sources=self.files)
         most = self._budget(settings, recipe, Envelope())
         envelope = within(envelope, header, most_ms=most.total_s * 1000)

@@ -6,6 +6,7 @@ import socket
 
 import anyio
 import pytest
+from recipes import committed, judge_text
 from resident.serving import TALK, Bench, ask, connected, lines_of, reply, until
 
 from sandbox_judge.lanes.base import ModelFailure
@@ -188,8 +189,6 @@ async def test_a_bug_in_one_request_is_its_own(tmp_path):
 
 
 async def test_another_commit_is_another_recipe_and_is_read_once(tmp_path):
-    from recipes import committed, judge_text
-
     bench = Bench(tmp_path, lambda _: reply())
     later = committed(bench.recipe, {"judges/c.yaml": judge_text("c")})
     async with bench.serving() as server:
@@ -199,6 +198,19 @@ async def test_another_commit_is_another_recipe_and_is_read_once(tmp_path):
             assert lines[-1]["counts"] == {"verdict": 3}
         assert (await bench.ask({"conversation": TALK}))[-1]["counts"] == {"verdict": 2}
         assert set(server.recipes._kept) == {later, bench.commit}
+
+
+async def test_the_pinned_recipe_outlives_other_commits_and_its_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr("sandbox_judge.resident.recipes._KEPT", 1)
+    bench = Bench(tmp_path, lambda _: reply())
+    later = committed(bench.recipe, {"judges/c.yaml": judge_text("c")})
+    async with bench.serving():
+        await bench.ask({"conversation": TALK, "recipe": {"commit": later}})
+        (bench.recipe / ".git").rename(tmp_path / "gone")
+        assert (await bench.ask({"conversation": TALK}))[-1]["counts"] == {"verdict": 2}
+        assert (await bench.ask({"conversation": TALK, "recipe": {"commit": later}}))[-1]["counts"]
+        (line,) = await bench.ask({"conversation": TALK, "recipe": {"commit": "1" * 40}})
+        assert line["error"]["type"] == "recipe"
 
 
 async def test_settings_are_read_again_and_a_fault_keeps_the_old(tmp_path):
