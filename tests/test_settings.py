@@ -47,7 +47,7 @@ def test_what_is_not_a_setting_is_refused_by_name(value, named):
 
 @pytest.mark.parametrize("read", [settings_of, lambda value, where: inline_settings(value, recipe_id="r")])
 def test_a_lone_surrogate_is_refused_like_any_other_wrong_value(read):
-    for value in ({"recipes": {"\ud800": {}}}, {"\ud800": 1}, {"recipes": {"r": {"judges": {"\udfff": {}}}}}):
+    for value in ({"\ud800": 1}, {"recipes": {"r": {"\udfff": {}}}}):
         with pytest.raises(SettingsError):
             read(value, where="settings.json")
 
