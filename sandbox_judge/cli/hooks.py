@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from sandbox_judge.cli import hooks_install
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
 from sandbox_judge.errors import DeliveryError, UsageError
@@ -28,6 +29,7 @@ def add(subparsers: Any) -> None:
         "sessions that ended without an event.",
     )
     commands = parser.add_subparsers(dest="hooks_command", required=True, parser_class=type(parser))
+    hooks_install.add(commands)
     sweep = commands.add_parser(
         "sweep",
         help="do what waits, and judge sessions that ended unseen",
@@ -41,11 +43,11 @@ def add(subparsers: Any) -> None:
     sweep.add_argument(
         "--since", default=_SINCE, metavar="TIME", help=f"how old a session may be (default {_SINCE})"
     )
-    sweep.set_defaults(run=run, action=_sweep)
+    sweep.set_defaults(action=_sweep)
     one = commands.add_parser("work", help="do one job of the spool (hooks start this)")
     one.add_argument("key", metavar="JOB")
     one.add_argument("--budget", metavar="TIME", help="for everything; without it judging's own")
-    one.set_defaults(run=run, action=_work)
+    one.set_defaults(action=_work)
 
 
 def run(args: argparse.Namespace, surface: Surface) -> int:

@@ -1,6 +1,6 @@
 """Claude Code: command hooks of `settings.json`, a session as JSON Lines."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import Host, Wiring, by_when
 
 HOST = Host(
     "claude-code",
@@ -8,14 +8,14 @@ HOST = Host(
     ends=("SessionEnd",),
     turns=("Stop", "StopFailure"),
     failed=("StopFailure",),
-    # SessionEnd gets 1.5 s unless its entry says otherwise; what is installed says 10.
-    limits={"SessionEnd": 10.0, "": 600.0},
+    # SessionEnd gets 1.5 s unless its entry says otherwise; what is installed says 60.
+    limits={"SessionEnd": 60.0, "": 600.0},
     transcripts=(".claude/projects/*/{session}.jsonl",),
     wiring=Wiring(
         kind="groups",
         user=".claude/settings.json",
         project=".claude/settings.json",
-        timeout=10,
+        events=by_when("SessionEnd", "Stop"),
         home_variable="CLAUDE_CONFIG_DIR",
     ),
 )

@@ -1,6 +1,6 @@
 """Cline: one executable file a hook, named after it. Its answer is read as JSON."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import WHENS, Host, Wiring
 
 HOST = Host(
     "cline",
@@ -14,5 +14,10 @@ HOST = Host(
         ".config/Code/User/globalStorage/*.claude-dev/tasks/{session}/api_conversation_history.json",
         ".vscode-server/data/User/globalStorage/*.claude-dev/tasks/{session}/api_conversation_history.json",
     ),
-    wiring=Wiring(kind="cline-files", user="Documents/Cline/Hooks", project=".clinerules/hooks"),
+    wiring=Wiring(
+        kind="cline-files",
+        user="Documents/Cline/Hooks",
+        project=".clinerules/hooks",
+        events=dict.fromkeys(WHENS, ("TaskComplete", "TaskCancel")),
+    ),
 )

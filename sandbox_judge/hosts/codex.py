@@ -1,6 +1,6 @@
 """Codex CLI's hooks: `hooks.json`, a rollout as JSON Lines."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import Host, Wiring, by_when
 
 ROLLOUTS = (
     ".codex/sessions/*/*/*/rollout-*{session}.jsonl",
@@ -20,7 +20,7 @@ HOST = Host(
         kind="groups",
         user=".codex/hooks.json",
         project=".codex/hooks.json",
-        timeout=3,
+        events=by_when("SessionEnd", "Stop"),
         home_variable="CODEX_HOME",
         note="Codex asks once whether it may trust a new hook: answer it in `/hooks`.",
     ),

@@ -1,7 +1,7 @@
 """GitHub Copilot's CLI and cloud agent: a file of our own among its hook files. Event names in Pascal case
 give the snake_case payload."""
 
-from sandbox_judge.hosts.host import IDLE, Host, Wiring
+from sandbox_judge.hosts.host import IDLE, Host, Wiring, by_when
 
 HOST = Host(
     "copilot",
@@ -15,7 +15,7 @@ HOST = Host(
         kind="copilot-file",
         user=".copilot/hooks/sandbox-judge.json",
         project=".github/hooks/sandbox-judge.json",
-        timeout=30,
+        events=by_when("SessionEnd", "Stop"),
         home_variable="COPILOT_HOME",
     ),
 )

@@ -1,7 +1,7 @@
 """Cursor: `hooks.json`. Its CLI fires only `sessionEnd` in print mode, its cloud agents only `stop`; it also
 runs Claude Code's hooks, so that one turn may come twice."""
 
-from sandbox_judge.hosts.host import IDLE, Host, Wiring
+from sandbox_judge.hosts.host import IDLE, Host, Wiring, by_when
 
 HOST = Host(
     "cursor",
@@ -16,5 +16,10 @@ HOST = Host(
     ),
     # Where `sessionEnd` never comes, idleness is the end.
     when=IDLE,
-    wiring=Wiring(kind="flat", user=".cursor/hooks.json", project=".cursor/hooks.json", timeout=30),
+    wiring=Wiring(
+        kind="flat",
+        user=".cursor/hooks.json",
+        project=".cursor/hooks.json",
+        events=by_when("sessionEnd", "stop"),
+    ),
 )

@@ -132,6 +132,8 @@ def job_of(host: Host, when: str, fired: Fired, environ: dict[str, str], *, now:
 
 
 def _hand_over(key: str, stays: str, budget_s: float | None, environ: dict[str, str]) -> None:
+    if environ.get("SANDBOX_JUDGE_SPOOL_ONLY") == "1":
+        return  # the self-test of `hooks list`, or a platform that sweeps by itself
     words = detach.command(key, budget_s=budget_s)
     if stays:
         detach.stay(words, environ)

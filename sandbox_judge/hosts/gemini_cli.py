@@ -1,7 +1,7 @@
 """Gemini CLI: command hooks of `settings.json`, timeouts in milliseconds; anything but `{}` and exit 0 denies
 the turn."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import Host, Wiring, by_when
 
 HOST = Host(
     "gemini-cli",
@@ -15,7 +15,8 @@ HOST = Host(
         kind="named-groups",
         user=".gemini/settings.json",
         project=".gemini/settings.json",
-        timeout=60_000,
+        events=by_when("SessionEnd", "AfterAgent"),
+        a_second=1_000,
         note="Gemini CLI strips variables named like keys in CI: name `api_key_file` in the settings.",
     ),
 )

@@ -1,6 +1,6 @@
 """Goose: a plugin directory of our own. `{}` on its stdout is a warning: nothing is said with nothing."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import Host, Wiring, by_when
 
 HOST = Host(
     "goose",
@@ -14,6 +14,6 @@ HOST = Host(
         kind="goose-plugin",
         user=".agents/plugins/sandbox-judge",
         project=".agents/plugins/sandbox-judge",
-        timeout=30,
+        events=by_when("SessionEnd", "Stop"),
     ),
 )

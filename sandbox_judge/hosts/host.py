@@ -29,8 +29,8 @@ NAMES = (
 
 class Wiring:
     """Where a host is told of us. `user` and `project` are paths below the home and below the project; None:
-    the host has no such place. `kind` names the editor (`sandbox_judge.hosts.plan`); `timeout` is the number
-    that the host wants for our events, in its own unit."""
+    the host has no such place. `kind` names the shape (`sandbox_judge.hosts.shapes`); `events` are the events
+    to ask for, by when a session is judged; `a_second` is how the host counts its timeouts."""
 
     def __init__(
         self,
@@ -38,12 +38,14 @@ class Wiring:
         kind: str,
         user: str | None,
         project: str | None,
-        timeout: int | None = None,
+        events: dict[str, tuple[str, ...]] | None = None,
+        a_second: int = 1,
         home_variable: str | None = None,
         note: str = "",
     ) -> None:
         self.kind, self.user, self.project = kind, user, project
-        self.timeout, self.home_variable, self.note = timeout, home_variable, note
+        self.events, self.a_second = events or {}, a_second
+        self.home_variable, self.note = home_variable, note
 
 
 class Host:
@@ -89,6 +91,11 @@ class Host:
             if name and _plain(name) == _plain(event):
                 return seconds
         return self.limits.get("", 30.0)
+
+
+def by_when(end: str, turn: str) -> dict[str, tuple[str, ...]]:
+    """The events to ask for of a host that tells of both ends."""
+    return {SESSION_END: (end,), TURN: (turn,), IDLE: (turn, end)}
 
 
 def host_named(name: str) -> Host:

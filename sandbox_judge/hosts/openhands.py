@@ -1,6 +1,6 @@
 """OpenHands: `.openhands/hooks.json`; its `stop` means that the agent has finished. One file an event."""
 
-from sandbox_judge.hosts.host import Host, Wiring
+from sandbox_judge.hosts.host import WHENS, Host, Wiring
 
 HOST = Host(
     "openhands",
@@ -13,6 +13,9 @@ HOST = Host(
         "workspace/conversations/{session_bare}/events",
     ),
     wiring=Wiring(
-        kind="openhands", user=".openhands/hooks.json", project=".openhands/hooks.json", timeout=60
+        kind="openhands",
+        user=".openhands/hooks.json",
+        project=".openhands/hooks.json",
+        events=dict.fromkeys(WHENS, ("Stop",)),
     ),
 )
