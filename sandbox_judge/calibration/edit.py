@@ -1,7 +1,7 @@
 """Changing a calibration set on disk: rows appended, a person's word put into one; whole or not at all."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,12 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644) -> None:
         raise UsageError(f"cannot be written ({error.strerror}).", where=str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_reports(reports: Mapping[str, tuple[Path, bytes]]) -> None:
+    """Puts reports in place. Private: they quote what people said. Raises UsageError."""
+    for path, data in reports.values():
+        write_whole(path, data, mode=0o600)
 
 
 def _worded(line: bytes, known: Known, words: dict[str, str], path: Path) -> bytes:

@@ -3,13 +3,13 @@
 import argparse
 import functools
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import msgspec
 
 from sandbox_judge.calibration.correct import corrected_pass_rate
-from sandbox_judge.calibration.edit import write_whole
+from sandbox_judge.calibration.edit import write_reports
 from sandbox_judge.calibration.files import dataset_path, record_path
 from sandbox_judge.calibration.live import live_counts, matching_result
 from sandbox_judge.calibration.pages import html_page, junit, markdown
@@ -28,6 +28,7 @@ from sandbox_judge.canonical import sanitised
 from sandbox_judge.cli.model_choice import Setting, add_model_flags, grader_of, setting_of, share
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.errors import InputError, UsageError
+from sandbox_judge.probes.document import read_probes
 
 _BUNDLED: Final = (
     "The model in this process shows the path; the bundled one is no judge. Its figures mean nothing."
@@ -161,25 +162,27 @@ def _probes(args: argparse.Namespace, env: Surface) -> dict[str, Any] | None:
     if not args.probes:
         return None
     try:
-        value = json.loads((env.cwd / args.probes).read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read ({error}).", where=args.probes) from error
-    if not isinstance(value, dict) or not isinstance(value.get("probes"), list):
-        raise InputError("is not what `probe -o json` prints.", where=args.probes)
-    return value
+        return read_probes((env.cwd / args.probes).read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror}).", where=args.probes) from error
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InputError(f"is not what `probe -o json` prints ({error}).", where=args.probes) from error
 
 
 def _write_reports(
     args: argparse.Namespace, document: dict[str, Any], probes: dict[str, Any] | None, env: Surface
 ) -> None:
-    write_reports(args, env, html_page(document, probes), markdown(document, probes), junit(document, probes))
-
-
-def write_reports(args: argparse.Namespace, env: Surface, page: bytes, text: str, xml: bytes) -> None:
-    """Writes the reports that were asked for. Private: they quote what people said."""
-    for name, data in ((args.html, page), (args.markdown, text.encode()), (args.junit, xml)):
-        if name:
-            write_whole(env.cwd / Path(name), data, mode=0o600)
+    write_reports(
+        {
+            name: (env.cwd / path, data)
+            for name, path, data in (
+                ("html", args.html, html_page(document, probes)),
+                ("markdown", args.markdown, markdown(document, probes).encode()),
+                ("junit", args.junit, junit(document, probes)),
+            )
+            if path
+        }
+    )
 
 
 def _correct(args: argparse.Namespace, setting: Setting, env: Surface) -> int:

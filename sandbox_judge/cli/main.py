@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "init": ("init", "write a commented judge file to start from"),
     "fixture": ("fixture", "the rows of a calibration set: export, label, check, import"),
     "calibrate": ("calibrate", "how far a judge agrees with labels that people own"),
+    "probe": ("probe", "does only the suspected feature move the verdict"),
     "rubric": ("rubric", "runbook rubrics: check, score outputs, drive an agent, merge reports"),
     "simple-judge": ("simple_judge", "judge texts or pictures by one instruction"),
     "grade": ("grade", "an agent judge works through a rubric with read-only tools"),
