@@ -7,7 +7,7 @@ STAMPS := $(VENV)/.stamps
 UV_INSTALL := $(UV) pip install --quiet --python $(PY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dry-run test lint types format bench bench-store lock clean
+.PHONY: help setup dry-run test lint types format bench bench-store soak fuzz lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ bench: $(STAMPS)/dev ## speed and memory, as ratios measured side by side
 
 bench-store: $(STAMPS)/dev ## the store at 500,000 judgements (ROWS=5000000 for the large one)
 	@$(PY) bench/store.py --rows $(or $(ROWS),500000)
+
+soak: $(STAMPS)/dev ## thousands of hooks, one fault each, with one exact tally (20 minutes; MINUTES=5 for less)
+	@PYTHONPATH=tests/faults:tests $(PY) soak/soak.py --minutes $(or $(MINUTES),20)
+
+fuzz: $(STAMPS)/dev ## look for inputs that nobody thought of (5 minutes; MINUTES=60 for more)
+	@$(PY) fuzz/fuzz.py --minutes $(or $(MINUTES),5)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,8 @@
-"""`make soak`: thousands of hooks, one fault each, one tally. Exits 1 if anything was lost, invented or leaked.
+"""`make soak`: thousands of hooks, one fault each, one tally. Exits 1 if any event was lost or invented.
 
-Storms run side by side, each in sandboxes of its own, until the time is over: signals at random instants (1,000
-in 20 minutes), collectors that misbehave, models that fail. At the end every event that was handed over must be
-in a collector, and no process may be left. `--seed` repeats the choices, not the instants.
+Storms run side by side, each in sandboxes of its own, until the time is over: signals at random instants
+(1,000 in 20 minutes), collectors that misbehave, models that fail. At the end every event that was handed
+over must be in a collector, and no process may be left. `--seed` repeats the choices, not the instants.
 """
 
 import argparse
@@ -32,7 +32,6 @@ def main() -> int:
     arguments = parser.parse_args()
     storm.adopt_orphans()
     tally = storm.Tally()
-    failures: list[str] = []
     until = time.monotonic() + arguments.minutes * 60
     rounds = max(4, round(arguments.minutes * SIGNALS_A_MINUTE / 2))
     say(f"{arguments.minutes:g} minutes, seed {arguments.seed}, {os.cpu_count()} processors")
@@ -46,7 +45,7 @@ def main() -> int:
             ):
                 WORKERS[name](site, rounds, until)
         except Exception as error:  # the others go on; the tally is not faultless then
-            failures.append(f"{name}: {type(error).__name__}: {error}")
+            tally.leaks.append((f"the bench itself: {name}", f"{type(error).__name__}: {error}"))
 
     threads = [
         threading.Thread(target=worker, args=(name, arguments.seed + number), name=name)
@@ -54,20 +53,27 @@ def main() -> int:
     ]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
-        threads[-1].join(30)
-        ended = sum(tally.ends.values())
-        say(f"{ended} hooks, {len(tally.events)} events, {len(tally.lost)} lost, "
-            f"{len(tally.invented)} invented, {len(tally.leaks)} leaks")  # fmt: skip
-        for thread in threads[:-1]:
-            if not threads[-1].is_alive():
-                thread.join(30)
+    watch(tally, threads)
     time.sleep(1)
     tally.leaks += [("a process was left", text) for text in storm.orphans({os.getpid()})]
-    tally.leaks += failures
     for line in tally.lines():
         say(line)
     return 0 if tally.faultless else 1
+
+
+def watch(tally: storm.Tally, threads: list[threading.Thread]) -> None:
+    """Says twice a minute how far it is, and at once what was found."""
+    said = 0
+    while any(thread.is_alive() for thread in threads):
+        end = time.monotonic() + 30
+        while time.monotonic() < end and any(thread.is_alive() for thread in threads):
+            time.sleep(0.2)
+        ended = sum(tally.ends.values())
+        found = [*tally.lost, *tally.invented, *tally.leaks]
+        say(f"{ended} hooks, {len(tally.events)} events, {len(found)} found amiss")
+        for one in found[said : said + 20]:
+            say(f"  {one}"[:1_500])
+        said = len(found)
 
 
 def say(line: str) -> None:

@@ -36,8 +36,7 @@ SIGNALS = {
     signal.SIGPIPE: 0,
     signal.SIGKILL: -signal.SIGKILL,
 }
-# How a collector may be while a hook runs. With `unix:` a line counts as taken once it was written, so that
-# one which does not read to the end is promised nothing: only `unix+ack:` meets those.
+# How a collector may be while a hook runs.
 COLLECTORS = {
     "absent": None,
     "good": Behaviour(acks="each"),
@@ -53,14 +52,9 @@ COLLECTORS = {
     "closes after each line": Behaviour(acks="each", lines_each=1),
     "sends garbage": Behaviour(acks="each", chatter=b"\x00\xff{]\n" * 5_000),
 }
-WITHOUT_ACKS = (
-    "absent",
-    "good",
-    "late",
-    "dies amid a line",
-    "dies once amid a line",
-    "closes after each line",
-)
+# With `unix:` a line counts as taken once it is written and our side is shut down, so that a collector which
+# does not read to the end is promised nothing (what is noticed all the same: tests/sinks/test_delivery.py).
+WITHOUT_ACKS = ("absent", "good", "late")
 MODEL_FAULTS = {
     "reset": answers.reset,
     "hang-up": answers.hang_up,
@@ -195,7 +189,7 @@ class Site:
             tally.lost.append((f"{len(events)} of {JUDGES} judges", done.code, done.err[-300:]))
         if KEY.encode() in done.out or KEY in done.err:
             tally.leaks.append("a key in what the hook wrote")
-        if "Traceback" in done.err and done.code not in (-signal.SIGINT, 130):
+        if "Traceback" in done.err and not interrupted_at_start(done):
             tally.leaks.append(f"a traceback: {done.err[-300:]}")
         if "internal error" in done.err:
             tally.leaks.append(f"a bug: {done.err[-600:]}")
@@ -268,14 +262,20 @@ def signalled(site, address, number):
     orderly = done.code in (0, 3, SIGNALS[number]) and done.code >= 0
     known = "no judge was known yet" not in done.err
     # Before its handlers stand, and once all is delivered, a signal kills as it does every process.
-    if not orderly and not (sent and done.code in (-number, 130)):
+    if not orderly and not (sent and (done.code == -number or interrupted_at_start(done))):
         site.tally.leaks.append((f"{number.name} ended a hook with {done.code}", done.err[-300:]))
     site.ended(child, done, whole=orderly and known and _began(done))
 
 
 def _began(done):
-    """Whether the hook came as far as its judges: SIGINT before that is Python's own KeyboardInterrupt."""
+    """Whether the hook came as far as its judges."""
     return not (done.code == 130 and done.out == b"" and "judges:" not in done.err)
+
+
+def interrupted_at_start(done):
+    """SIGINT while Python starts is Python's own KeyboardInterrupt, with its traceback and code."""
+    told = done.code == 130 or (done.code in (1, -signal.SIGINT) and "KeyboardInterrupt" in done.err)
+    return told and done.out == b""
 
 
 def collectors(site, rounds, *, until=float("inf"), kinds=None):
