@@ -32,6 +32,7 @@ from sandbox_judge.trust import own_uid
 SUMMARY: Final = "the resident runner: ready before the conversation ends"
 _START_S: Final = 30.0
 _LET_GO_S: Final = 0.1
+_QUIET_S: Final = 1.0
 _DESCRIPTORS: Final = 4096
 _MIB: Final = 1024 * 1024
 
@@ -113,6 +114,7 @@ class _Service:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(server.door.open, listener, connections)
                     tasks.start_soon(server.keep_warm)
+                    tasks.start_soon(_tidy, server)
                     tasks.start_soon(self._signals, signals, server, tasks.cancel_scope)
                     self._ready()
                 await self._end(server, listener)
@@ -186,6 +188,17 @@ class _Service:
         crash_id, text = crash_report(error)
         self.surface.err(text)
         return crash_id
+
+
+async def _tidy(server: Server) -> None:
+    """Collects garbage between conversations, so that it is seldom done within one, and memory stays low."""
+    tidied = server.last_asked
+    while True:
+        await anyio.sleep(_QUIET_S)
+        now = anyio.current_time()
+        if server.running == 0 and server.last_asked != tidied and now - server.last_asked > _QUIET_S / 2:
+            tidied = server.last_asked
+            gc.collect()
 
 
 def plan_of(args: argparse.Namespace, surface: Surface) -> Plan:

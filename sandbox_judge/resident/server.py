@@ -88,7 +88,7 @@ class Server:
         self.running = 0
         self.cut_short = 0
         self._idle = anyio.Event()
-        self._last_asked = anyio.current_time()
+        self.last_asked = anyio.current_time()
         # Kept apart: whatever commits requests name, this one is never read again.
         self._pinned: LoadedRecipe | None = None
 
@@ -147,7 +147,7 @@ class Server:
         nobody has asked for an hour. Runs until it is cancelled."""
         while self._pinned is not None:
             now = anyio.current_time()
-            if now - self._last_asked < _ASKED_S:
+            if now - self.last_asked < _ASKED_S:
                 settings = LiveSettings(sources=self.files)
                 most = min(self.plan.calls, self._budget(settings, self._pinned, Envelope()).concurrency)
                 try:
@@ -169,7 +169,7 @@ class Server:
         if self.running >= _MOST_RUNNING:
             raise RequestRefused("busy", f"{_MOST_RUNNING} conversations are being graded.")
         self.running += 1
-        self._last_asked = anyio.current_time()
+        self.last_asked = anyio.current_time()
         try:
             work = await self._prepared(request, arrived.started)
             # Only where the client's side still stands is the request taken: one that has given up waiting
