@@ -56,8 +56,8 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "doctor",
         help="say what is ready, what is not, and the remedy",
-        description="Looks at git, the recipe, settings, keys, endpoints (a connection, no request), sinks and "
-        "the spool. Exit code 1 where something is at fault.",
+        description="Looks at git, the recipe, settings, keys, endpoints (a connection, no request), sinks "
+        "and the spool. Exit code 1 where something is at fault.",
     )
     parser.add_argument("--recipe", metavar="DIR")
     parser.add_argument("--commit", metavar="ID", help="any revision (default HEAD)")

@@ -37,8 +37,14 @@ def _is_plain(message: Any) -> bool:
         and role in _ROLES
         and (content is None or isinstance(content, str))
         and "content" in message
-        and all(isinstance(call, dict) and "function" in call for call in message.get("tool_calls") or ())
+        and _are_calls(message.get("tool_calls"))
     )
+
+
+def _are_calls(value: Any) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and all(isinstance(call, dict) and "function" in call for call in value)
 
 
 def begins_as_json(data: bytes) -> bool:

@@ -47,6 +47,7 @@ def test_what_is_plain_chat_is_nothing_else(talk, wrapped):
         [{"role": "user", "content": "x", "ts": 1}],
         [{"role": "user", "content": "x"}, 7],
         [{"role": "user"}],
+        [{"role": "user", "content": "x", "tool_calls": 1.5}],
         7,
     ],
 )
