@@ -1,7 +1,8 @@
 """One self-contained page: data, style and script in it, nothing fetched, and a policy that says so.
 
 Conversation text can never run: the data stands in a JSON block whose angle brackets are escaped, the script
-sets it as text only, and the policy lets exactly the page's own two scripts run, by their hashes.
+sets it as text only, and the policy lets exactly the page's own two scripts run, by their hashes. One of them
+is plotly.js, taken from the installed package `plotly` when the page is made.
 """
 
 import base64
@@ -11,13 +12,29 @@ from importlib.resources import files
 from typing import Any, Final
 
 from sandbox_judge.canonical import sanitised
+from sandbox_judge.errors import MissingExtra
 
-_ASSETS: Final = ("page.html", "page.css", "page.js", "uplot.css", "uplot.js")
+try:
+    from plotly.offline import get_plotlyjs
+except ImportError as err:
+    raise MissingExtra(
+        "the Judgements page needs plotly, which is not installed.",
+        remedy="Install it with: pip install 'sandbox-judge[store]'",
+    ) from err
+
+_ASSETS: Final = ("page.html", "page.css", "page.js")
 
 
 def _assets() -> dict[str, str]:
     place = files("sandbox_judge.store") / "page"
-    return {name: (place / name).read_text("utf-8") for name in _ASSETS}
+    return {name: (place / name).read_text("utf-8") for name in _ASSETS} | {"chart.js": _chart_library()}
+
+
+def _chart_library() -> str:
+    """plotly.js as a script element may hold it: nothing in it can end the element or open a comment."""
+    source = str(get_plotlyjs())
+    # Inside a string or a regular expression, the only places of such text, the escape means the same.
+    return source.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _source(text: str) -> str:
@@ -26,8 +43,10 @@ def _source(text: str) -> str:
 
 def policy(assets: dict[str, str]) -> str:
     """The content security policy of the page."""
-    scripts = " ".join(_source(assets[name]) for name in ("uplot.js", "page.js"))
-    styles = " ".join(_source(assets[name]) for name in ("uplot.css", "page.css"))
+    scripts = " ".join(_source(assets[name]) for name in ("chart.js", "page.js"))
+    # The chart library makes an empty style element and adds its rules to it one by one: the empty text is
+    # let through too.
+    styles = " ".join(_source(text) for text in (assets["page.css"], ""))
     return (
         f"default-src 'none'; script-src {scripts}; style-src {styles}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -45,9 +64,8 @@ def html(data: Any) -> bytes:
     assets = _assets()
     parts = {
         "csp": policy(assets),
-        "uplot_css": assets["uplot.css"],
         "page_css": assets["page.css"],
-        "uplot_js": assets["uplot.js"],
+        "chart_js": assets["chart.js"],
         "page_js": assets["page.js"],
         "data": data_block(data),
     }

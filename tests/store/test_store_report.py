@@ -34,6 +34,7 @@ from sandbox_judge.store.page_server import PageServer
 from sandbox_judge.store.records import KeptConversation
 from sandbox_judge.store.report import gather
 
+ENTER, END, LEFT = "\ue007", "\ue010", "\ue012"
 HOSTILE = "</script><img src=x onerror='window.ran=1'><!--<script>window.ran=1</script>"
 
 
@@ -113,8 +114,13 @@ def test_the_policy_lets_our_own_scripts_run_and_no_others() -> None:
     page = html({}).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy and "unsafe" not in policy[1] and "default-src 'none'" in policy[1]
-    for tag in ("script", "style"):
-        for body in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S):
+    found = [
+        re.findall(rf"<{tag}>(.*?)</(?:script|style)>", page, re.S)
+        for tag in ("script", 'script type="text/plain" id="library"', "style")
+    ]
+    assert [len(bodies) for bodies in found] == [1, 1, 1]
+    for bodies in found:
+        for body in bodies:
             digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in policy[1]
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", page.split('id="data"')[0])
@@ -229,6 +235,11 @@ class Browser:
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._ask("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": actions}]})
 
+    def point(self, selector: str) -> None:
+        found = self._ask("POST", "/element", {"using": "css selector", "value": selector})
+        move = {"type": "pointerMove", "duration": 0, "origin": found, "x": 3, "y": 0}
+        self._ask("POST", "/actions", {"actions": [{"type": "pointer", "id": "m", "actions": [move]}]})
+
     def quit(self) -> None:
         self._ask("DELETE", "")
 
@@ -268,15 +279,23 @@ def test_a_person_finds_a_judgement(browser: Browser, sqlite_url: str, tmp_path:
     assert browser.run("document.querySelectorAll('tbody tr').length") == 2
     browser.click("tone", by="link text")
     assert "judge=" in browser.run("location.hash")
-    assert browser.run("document.querySelectorAll('.chart canvas').length") == 1
+    assert browser.run("document.querySelectorAll('.chart .scatterlayer .trace').length") == 4, (
+        "2 lines, 2 bands"
+    )
     assert "2 segments" in browser.run("document.querySelector('.chart').getAttribute('aria-label')")
     assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "it fits a phone"
+    browser.run("document.querySelector('.chart').focus()")
+    browser.keys(END, LEFT)
+    read = browser.run("document.getElementById('readout').textContent")
+    assert read.startswith("000000000000: 87.5 %") and "n 8, coverage 100.0 %" in read, read
+    browser.point(".chart .nsewdrag")
+    assert browser.run("document.getElementById('readout').textContent").startswith("000000000000: 87.5 %")
     browser.click("select[name=result] option[value=fail]")
     assert "result=fail" in browser.run("location.hash")
     assert browser.run("[...document.querySelectorAll('.badge')].every((b) => b.textContent === 'fail')")
     # By keyboard alone: from the main part to the first link, and in.
     browser.run("document.querySelectorAll('a[href*=\"id=\"]')[0].focus()")
-    browser.keys("\ue007")
+    browser.keys(ENTER)
     assert "Reasoning" in browser.run("document.getElementById('main').innerText")
     address = browser.run("location.href")
     browser.open("about:blank")

@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.getElementById("main");
   const form = document.getElementById("filters");
-  let charts = [];
+  let drawn = null;
 
   const make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
@@ -82,56 +82,104 @@
 
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  const chart = (judge, line) => {
-    const points = line.segments.flatMap((segment) => segment.points);
-    const xs = points.map((_, index) => index);
-    const columns = [xs];
-    const series = [{}];
-    const bands = [];
+  // Chart text knows a little markup: nothing that could be one is passed on.
+  const plain = (text) => text.replace(/[^\w.-]/g, "");
+
+  // The interval of a segment: one outline for each run of points that have one, with gaps between.
+  const band = (points, start) => {
+    const x = [], y = [];
+    let run = [];
+    const close = () => {
+      if (!run.length) return;
+      const edge = run.length > 1 ? 0 : 0.15; // a lone point has a width too
+      const xs = run.length > 1 ? run : [run[0] - edge, run[0] + edge];
+      const at = (position) => points[Math.round(position) - start];
+      x.push(...xs, ...xs.toReversed(), null);
+      y.push(...xs.map((one) => at(one).high * 100), ...xs.toReversed().map((one) => at(one).low * 100), null);
+      run = [];
+    };
+    points.forEach((point, index) => (point.low === null ? close() : run.push(start + index)));
+    close();
+    return { x, y };
+  };
+
+  const traces = (line) => {
     let start = 0;
-    line.segments.forEach((segment, number) => {
+    const few = line.segments.reduce((sum, segment) => sum + segment.points.length, 0) < 60;
+    return line.segments.flatMap((segment, number) => {
       const colour = style(number % 2 ? "--other" : "--one");
-      const column = (name) => xs.map((x) => {
-        const inside = x >= start && x < start + segment.points.length;
-        const value = inside ? segment.points[x - start][name] : null;
-        return value === null ? null : value * 100;
-      });
-      columns.push(column("rate"), column("high"), column("low"));
-      const quiet = { stroke: "transparent", width: 0, points: { show: false } };
-      series.push(
-        { stroke: colour, width: 2, dash: segment.cosmetic ? [6, 4] : undefined,
-          points: { show: segment.points.length < 80, size: 6, fill: colour } },
-        quiet, quiet);
-      bands.push({ series: [3 * number + 2, 3 * number + 3], fill: `${colour}33` });
+      const xs = segment.points.map((_, index) => start + index);
+      const outline = band(segment.points, start);
       start += segment.points.length;
+      return [
+        { ...outline, type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself",
+          fillcolor: `${colour}33`, hoverinfo: "skip" },
+        { x: xs, y: segment.points.map((point) => (point.rate === null ? null : point.rate * 100)),
+          type: "scatter", mode: few ? "lines+markers" : "lines", hoverinfo: "none",
+          line: { color: colour, width: 2, dash: segment.cosmetic ? "dash" : "solid" },
+          marker: { color: colour, size: 7 } },
+      ];
     });
+  };
+
+  const layout = (points) => {
+    const every = Math.ceil(points.length / (innerWidth < 600 ? 4 : 10));
+    const marked = points.map((_, index) => index).filter((index) => index % every === 0);
+    const axis = { color: style("--soft"), gridcolor: style("--rule"), zeroline: false, fixedrange: true };
+    return {
+      height: 280, margin: { l: 56, r: 16, t: 12, b: 40 }, showlegend: false, dragmode: false,
+      hovermode: "x", hoverdistance: -1, paper_bgcolor: "transparent", plot_bgcolor: "transparent",
+      font: { family: "system-ui, sans-serif", color: style("--soft") },
+      xaxis: { ...axis, showgrid: false, ticks: "outside", ticklen: 8, tickangle: 0, tickvals: marked, range: [-0.5, points.length - 0.5],
+        ticktext: marked.map((index) => plain(short(points[index].key)).slice(0, 7)),
+        showspikes: true, spikemode: "across", spikethickness: 1, spikedash: "dot" },
+      yaxis: { ...axis, range: [-2, 102], ticksuffix: " %" },
+    };
+  };
+
+  // The chart library is by far the largest part of the page: it is run when the first chart is drawn, or
+  // once nothing else is to be done. The policy knows its text by its hash, wherever it stands.
+  const charts = () => {
+    if (!window.Plotly) {
+      const script = make("script");
+      script.textContent = document.getElementById("library").textContent;
+      document.head.append(script);
+    }
+    return window.Plotly;
+  };
+
+  const chart = (line) => {
+    const points = line.segments.flatMap((segment) => segment.points);
     const last = points.at(-1);
-    const place = make("div", { class: "chart", role: "img", "aria-label":
-      `Pass rate over ${points.length} versions in ${line.segments.length} segments; the newest is ` +
-      `${percent(last.rate)}, ${interval(last.low, last.high)}. The table below has every figure.` });
-    const readout = make("p", { class: "note", "aria-hidden": "true" }, "Point at a version to read it.");
+    const place = make("div", { class: "chart", role: "img", tabindex: "0", "aria-describedby": "readout",
+      "aria-label": `Pass rate over ${points.length} versions in ${line.segments.length} segments; the newest is ` +
+        `${percent(last.rate)}, ${interval(last.low, last.high)}. Arrow keys read each version. ` +
+        "The table below has every figure." });
+    const readout = make("p", { class: "note", id: "readout", role: "status" },
+      "Point at a version to read it, or use the arrow keys.");
+    main.append(place, readout);
+    charts().newPlot(place, traces(line), layout(points), { displayModeBar: false, responsive: true });
+    drawn = place;
+    let current = points.length;
     const say = (index) => {
+      current = index;
       const point = points[index];
-      if (point) readout.textContent = `${short(point.key)}: ${percent(point.rate)}, ` +
+      readout.textContent = `${short(point.key)}: ${percent(point.rate)}, ` +
         `${interval(point.low, point.high)}, n ${point.n}, coverage ${percent(point.coverage)}` +
         (point.drift ? `, drift: ${point.drift}` : "");
     };
-    main.append(place, readout);
-    const axis = { stroke: style("--soft"), grid: { stroke: style("--rule"), width: 1 },
-      ticks: { stroke: style("--rule") } };
-    const width = () => Math.max(280, place.clientWidth);
-    const drawn = new uPlot({
-      width: width(), height: 260, series, bands, legend: { show: false },
-      scales: { x: { time: false }, y: { range: [0, 100] } },
-      axes: [
-        { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500],
-          values: (_, marks) => marks.map((x) => (points[x] ? short(points[x].key).slice(0, 7) : "")) },
-        { ...axis, values: (_, marks) => marks.map((value) => `${value} %`) },
-      ],
-      cursor: { drag: { x: false, y: false } },
-      hooks: { setCursor: [(plot) => say(plot.cursor.idx)] },
-    }, columns, place);
-    charts.push({ drawn, width });
+    place.on("plotly_hover", (event) => {
+      if (event.points.length) say(event.points[0].x);
+    });
+    place.addEventListener("keydown", (event) => {
+      const end = points.length - 1;
+      const to = { ArrowLeft: Math.max(0, current - 1), ArrowRight: Math.min(end, current + 1), Home: 0, End: end };
+      if (!(event.key in to)) return;
+      event.preventDefault();
+      say(to[event.key]);
+      Plotly.relayout(place, { shapes: [{ type: "line", x0: current, x1: current, y0: 0, y1: 1, yref: "paper",
+        line: { color: style("--soft"), width: 1, dash: "dot" } }] });
+    });
   };
 
   const judgePage = (judge, choice) => {
@@ -143,7 +191,7 @@
     else {
       main.append(make("h3", {}, `Pass rate by version, ${line.environment || "no environment"}` +
         (line.service ? `, ${line.service}` : ", all services")));
-      chart(judge, line);
+      chart(line);
       segments(line);
     }
     services(judge, choice);
@@ -242,8 +290,8 @@
 
   const draw = () => {
     const choice = chosen();
-    charts.forEach((one) => one.drawn.destroy());
-    charts = [];
+    if (drawn) Plotly.purge(drawn);
+    drawn = null;
     main.replaceChildren();
     options("judge", data.judges.map((one) => [one.judge_id, one.name || one.judge_id]), "all judges");
     options("environment", distinct((line) => line.environment), "production first");
@@ -270,6 +318,6 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", () => { draw(); main.focus(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  addEventListener("resize", () => charts.forEach((one) => one.drawn.setSize({ width: one.width(), height: 260 })));
   draw();
+  addEventListener("load", () => (window.requestIdleCallback || setTimeout)(charts));
 })();
