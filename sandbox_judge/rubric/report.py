@@ -16,7 +16,7 @@ from sandbox_judge.canonical import sanitised
 from sandbox_judge.caps import ERROR_CHARS, REASONING_CHARS, cut
 from sandbox_judge.errors import InputError
 from sandbox_judge.rubric.criteria import DEFAULT_AVERAGE, HIGHEST, Bar, Criterion, number, slug
-from sandbox_judge.rubric.scores import INDEPENDENT, Score, mean_of, whole_score
+from sandbox_judge.rubric.scores import INDEPENDENT, SOURCES, Score, mean_of, whole_score
 
 VERSION: Final = 2
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -151,7 +151,7 @@ def entry_of(score: Score) -> Check:
         message = cut(f"{score.error.type}: {score.error.message}", ERROR_CHARS)
         return {**entry, "status": "error", "message": message, "max_score": HIGHEST}
     entry |= {"score": score.score, "max_score": HIGHEST, "message": cut(score.message, REASONING_CHARS)}
-    entry["evidence"] = msgspec.to_builtins(score.evidence)
+    entry["evidence"] = [msgspec.to_builtins(quote) for quote in score.evidence]
     if len(score.samples) > 1:
         entry["samples"] = list(score.samples)
     return entry
@@ -234,7 +234,8 @@ def _judged(check: Check, bar: Bar, known: set[str] | None) -> Check:
     else:
         threshold = float(own) if usable and own is not None else bar.floor
     judged = {**check, "max_score": check.get("max_score", HIGHEST), "threshold": number(threshold)}
-    judged.setdefault("source", "self")
+    if judged.get("source") not in SOURCES:
+        judged["source"] = "self"
     if "score" not in check:
         return {**judged, "status": check.get("status") if check.get("status") == "skipped" else "error"}
     score = whole_score(check["score"])
