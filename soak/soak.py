@@ -1,8 +1,9 @@
 """`make soak`: thousands of hooks, one fault each, one tally. Exits 1 if any event was lost or invented.
 
 Storms run side by side, each in sandboxes of its own, until the time is over: signals at random instants
-(1,000 in 20 minutes), collectors that misbehave, models that fail. At the end every event that was handed
-over must be in a collector, and no process may be left. `--seed` repeats the choices, not the instants.
+(1,000 in 20 minutes), collectors that misbehave, models that fail; and what is too much, once, from 5 minutes
+on. At the end every event that was handed over must be in a collector, and no process may be left. `--seed`
+repeats the choices, not the instants.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import storm
 from fault_bench import own_folder
 
 SIGNALS_A_MINUTE = 50
+LEAST_MINUTES_FOR_ONCE = 5
 FOR_EVER = 1_000_000
 # The signals' storm is two of the workers: the instants of two hooks at once fall differently.
 WORKERS = {
@@ -36,6 +38,13 @@ def main() -> int:
     rounds = max(4, round(arguments.minutes * SIGNALS_A_MINUTE / 2))
     say(f"{arguments.minutes:g} minutes, seed {arguments.seed}, {os.cpu_count()} processors")
 
+    def once() -> None:
+        try:
+            with own_folder() as folder:
+                storm.large(folder, tally)
+        except Exception as error:
+            tally.leaks.append(("the bench itself: what is too much", f"{type(error).__name__}: {error}"))
+
     def worker(name: str, seed: int) -> None:
         model = storm.failing_model(seed) if name == "models" else None
         try:
@@ -51,6 +60,8 @@ def main() -> int:
         threading.Thread(target=worker, args=(name, arguments.seed + number), name=name)
         for number, name in enumerate(WORKERS)
     ]
+    if arguments.minutes >= LEAST_MINUTES_FOR_ONCE:
+        threads.append(threading.Thread(target=once, name="once"))
     for thread in threads:
         thread.start()
     watch(tally, threads)

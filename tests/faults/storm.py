@@ -24,6 +24,7 @@ from fault_bench import (
     judgements,
     told,
 )
+from recipes import judge_text
 
 from sandbox_judge.testing import answers
 from sandbox_judge.testing.collector import Behaviour, Collector
@@ -352,3 +353,36 @@ def orphans(known):
             except OSError:
                 continue
     return found
+
+
+def large(folder, tally):
+    """What is too much, once each: 10,000 judges, a tool output of 200 MB, a million entries. The account
+    must hold for each, in its time."""
+    files = {f"judges/j{n:05}.yaml": judge_text(f"j{n:05}") for n in range(10_000)}
+    call = {"id": "c", "type": "function", "function": {"name": "cat", "arguments": "{}"}}
+    output = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": ("x" * 999 + "\n") * 200_000},
+        {"role": "assistant", "content": "done"},
+    ]
+    entries = [{"role": "user", "content": "m"}, {"role": "assistant", "content": "k"}] * 500_000
+    for kind, given, talk, budget_s in (
+        ("10,000 judges", {"files": files}, TALK, 60),
+        ("a tool output of 200 MB", {"judges": JUDGES}, json.dumps(output), 90),
+        ("a million entries", {"judges": JUDGES}, json.dumps(entries), 5),
+    ):
+        tally.staged[kind] += 1
+        with TruthfulModel() as model:
+            providers = {"openai": {"base_url": model.server.base_url}}
+            sandbox = Sandbox(f"{folder}/{len(talk)}", providers=providers, **given)
+            done = sandbox.run("--budget", f"{budget_s}s", "-q", talk=talk, patience=budget_s + 60)
+            events = done.events
+        tally.ends[done.code] += 1
+        tally.saw(events)
+        tally.invented += model.invented(events)
+        tally.add(applicable=len(sandbox.files), delivered=len(events))
+        if len(events) != len(sandbox.files) or done.code != 0:
+            tally.lost.append((kind, len(events), done.code, done.err[-300:]))
+        if done.seconds > budget_s + 10:
+            tally.leaks.append((kind, f"took {done.seconds:.0f} s of {budget_s}"))
