@@ -1,6 +1,7 @@
 """What came of a probe: how many verdicts moved, in which direction, and which. Pure."""
 
 import difflib
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ from sandbox_judge.figures import Interval, mcnemar_exact, wilson
 
 _DIFF_LINES: Final = 40
 _DIFF_CHARS: Final = 300
+_DIFF_BEFORE: Final = 60
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +82,23 @@ class Count:
 
 
 def difference(before: str, after: str) -> tuple[str, ...]:
-    """The lines that differ, each cut; the headers of a diff say nothing here."""
+    """The lines that differ, long ones from where they differ on; the headers of a diff say nothing here."""
     lines = list(difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=0))[2:]
-    shown = [line if len(line) <= _DIFF_CHARS else f"{line[:_DIFF_CHARS]}…" for line in lines]
+    shown = [_cut(lines, at) for at in range(len(lines))]
     more = len(shown) - _DIFF_LINES
     return (*shown[:_DIFF_LINES], *([f"… and {more} more lines"] if more > 0 else []))
+
+
+def _cut(lines: list[str], at: int) -> str:
+    line = lines[at]
+    if len(line) <= _DIFF_CHARS:
+        return line
+    # The line that this one replaced, or that replaced it.
+    other = {"-": lines[at + 1 : at + 2], "+": lines[max(0, at - 1) : at]}.get(line[0], [])
+    same = 1
+    for one in other if other and other[0][:1] in "+-" else ():
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(line[1:], one[1:], strict=False))
+        same = sum(1 for _ in alike) + 1
+    begin = max(1, same - _DIFF_BEFORE)
+    text = line[begin : begin + _DIFF_CHARS]
+    return f"{line[0]}{'…' if begin > 1 else ''}{text}{'…' if begin + _DIFF_CHARS < len(line) else ''}"
