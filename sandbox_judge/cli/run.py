@@ -46,6 +46,8 @@ _STOPPED_S: Final = 0.25
 # How long a call that was cancelled may take to let go before the process ends without it.
 _LET_GO_S: Final = 0.1
 _LEAST_DELIVERY_S: Final = 0.5
+# However small the budget, what is there is read: a null should name the conversation that it is about.
+_LEAST_READING_S: Final = 0.25
 _DISABLED: Final = "SANDBOX_JUDGE_DISABLED"
 
 
@@ -176,12 +178,13 @@ class _Hook:
         elif self.surface.stdin_is_terminal:
             raise UsageError("no conversation was given.", remedy="Name a file, or give one on stdin.")
         else:
-            deadline = started + self._patience_s
+            deadline = max(started + self._patience_s, anyio.current_time() + _LEAST_READING_S)
             received = await read_stream(self.surface.stdin.fileno(), deadline=deadline)
             data, cut_short = received.data, received.cut_short
         self.received = data
         # A conversation that is too large to be read must not keep its judges from having a null.
-        with anyio.CancelScope(deadline=started + self._patience_s - reserve_for(self._patience_s)):
+        ends = started + self._patience_s - reserve_for(self._patience_s)
+        with anyio.CancelScope(deadline=max(ends, anyio.current_time() + _LEAST_READING_S)):
             return await anyio.to_thread.run_sync(
                 lambda: read_input(
                     data, otherwise=request.supply, cut_short=cut_short, format=request.format
