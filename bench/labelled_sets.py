@@ -1,6 +1,6 @@
 """Calibration on labelled sets: a scripted judge on every row, the local model on the first short ones.
 
-    python bench/calibration.py LABELLED_DIR [--local SECONDS] [--rows 60]
+    python bench/labelled_sets.py LABELLED_DIR [--local SECONDS] [--rows 60]
 
 LABELLED_DIR holds agentprocessbench/, begin/, conture/ and pandalm/. Each figure is held against
 scikit-learn's on the same rows. `--local` gives the local model so many seconds for all sets together; its
