@@ -17,6 +17,7 @@ from sandbox_judge.cli.run_request import redactable
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
 from sandbox_judge.errors import DeliveryError, UsageError
+from sandbox_judge.hosts.resuming import keep_resuming
 from sandbox_judge.log import Log
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.resident.listening import listen, remove
@@ -115,6 +116,7 @@ class _Service:
                     tasks.start_soon(server.door.open, listener, connections)
                     tasks.start_soon(server.keep_warm)
                     tasks.start_soon(_tidy, server)
+                    tasks.start_soon(keep_resuming, plan.state, self.path, surface.environ)
                     tasks.start_soon(self._signals, signals, server, tasks.cancel_scope)
                     self._ready()
                 await self._end(server, listener)

@@ -288,6 +288,35 @@ def test_a_worker_that_was_killed_is_taken_up_by_the_sweeper(stage, shared):
     assert not stage.jobs("job")
 
 
+def test_the_resident_runner_takes_up_what_was_left(stage, shared):
+    """As a sidecar does for a hook that only spools, in a container without keys."""
+    payload, _ = placed(stage, shared, "claude-code")
+    sink = stage.folder / "events.jsonl"
+    words = (
+        "serve",
+        "--listen",
+        stage.folder / "s",
+        "--recipe",
+        stage.recipe,
+        "--sink",
+        f"file:{sink}",
+        "-q",
+    )
+    command = [sys.executable, "-I", "-m", "sandbox_judge", *map(str, words)]
+    with subprocess.Popen(command, env=stage.environ, stderr=subprocess.PIPE) as server:
+        try:
+            stage.fire("claude-code", payload, environ=stage.environ | {"SANDBOX_JUDGE_SPOOL_ONLY": "1"})
+            assert len(stage.jobs("job")) == 1
+            (event,) = stage.events()
+            assert not stage.jobs("job")
+        finally:
+            server.terminate()
+            told = server.stderr.read()
+    assert server.returncode == 0, told
+    kept = [json.loads(line)["id"] for line in sink.read_bytes().splitlines()]
+    assert event["id"] in kept  # the runner's own sink has it, under the same id
+
+
 def test_sessions_that_no_event_told_of_are_found_once(stage, shared):
     _, path = placed(stage, shared, "claude-code")
     assert "0 jobs done" in stage.hooks("sweep", "claude-code")
