@@ -3,7 +3,7 @@
 from sandbox_judge.contract import CONTRACT_VERSION
 from sandbox_judge.contract_digest import contract_digest, contract_record
 
-PINNED = ("1", "sha256:61665cbb16a7272db06f06493160fb1ba9571b125c929981a0efae1e00fb4cc9")
+PINNED = ("1", "sha256:d7589032b0d1958ad7edbee47c5c5f817e6469fab5917c04f77ce51f10093e14")
 
 
 def test_the_contract_has_not_moved() -> None:

@@ -23,7 +23,6 @@ from sandbox_judge.cli.interrupts import Interrupts
 from sandbox_judge.cli.run_arguments import SUMMARY, add_arguments
 from sandbox_judge.cli.run_request import LOCAL_ALLOWANCE, RunRequest, request_of
 from sandbox_judge.cli.surface import Surface
-from sandbox_judge.clock import process_age_s
 from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
 from sandbox_judge.grading.view import ALLOWANCE
 from sandbox_judge.hook_input import Input, Subject, read_input, unread_input
@@ -78,7 +77,7 @@ class _Hook:
         self.unread = False
 
     async def main(self) -> int:
-        started = anyio.current_time() - process_age_s()
+        started = anyio.current_time() - (time.monotonic() - self.surface.started_at)
         code, failure = 70, None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.interrupts.watch, self.stop)

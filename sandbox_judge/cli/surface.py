@@ -4,12 +4,14 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import msgspec
 
+from sandbox_judge.clock import process_age_s
 from sandbox_judge.sinks.stdout import claim_stdout
 from sandbox_judge.terminal import escaped
 
@@ -27,6 +29,8 @@ class Surface(msgspec.Struct, kw_only=True):
     stderr_is_terminal: bool = False
     # Where events are written raw, past every buffer; None if stdout was closed when the process started.
     events_fd: int | None = None
+    # When the command's time began, on the monotonic clock: the start of the process where that is ours.
+    started_at: float = msgspec.field(default_factory=time.monotonic)
     # Set where the process is ours to end.
     owns_process: bool = False
 
@@ -69,6 +73,7 @@ def process_surface() -> Surface:
         stdout_is_terminal=events_fd is not None and _is_terminal(events_fd),
         stderr_is_terminal=_is_terminal(2),
         events_fd=events_fd,
+        started_at=time.monotonic() - process_age_s(),
         owns_process=True,
     )
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def captured():
         os.close(fd)
 
 
-def run_main(*argv, environ=None, cwd=None, stdin=b"", terminal=False):
+def run_main(*argv, environ=None, cwd=None, stdin=b"", terminal=False, started_at=None):
     """`sandbox-judge ARGV`; `stdin` are bytes, `terminal` pretends that stdin is one."""
     with captured() as (fd, written):
         source = os.memfd_create("stdin")
@@ -46,6 +47,7 @@ def run_main(*argv, environ=None, cwd=None, stdin=b"", terminal=False):
                 cwd=Path(cwd or "/"),
                 stdin_is_terminal=terminal,
                 events_fd=fd,
+                started_at=time.monotonic() if started_at is None else started_at,
             )
             code = main([str(word) for word in argv], surface)
             out.flush()

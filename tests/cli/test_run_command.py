@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -301,3 +302,12 @@ def test_the_fixture_recipe_runs_on_every_fixture_conversation(tmp_path, server)
         assert done.code == 0, done.err
         applied |= {e["payload"]["judge_name"] for e in events(done)}
     assert applied == {path.stem for path in (FIXTURE / "judges").glob("*.yaml")}
+
+
+def test_the_budget_counts_from_the_start_of_the_process(shop, server):
+    nulls = [
+        event["payload"]["error"]["type"] for event in events(shop.run(started_at=time.monotonic() - 3600))
+    ]
+    assert set(nulls) <= {"budget_exhausted", "gate_timeout"}
+    assert len(nulls) == 3
+    assert server.requests == []
