@@ -63,7 +63,8 @@ class _Parser(argparse.ArgumentParser):
         self.surface.out(message.rstrip("\n"))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}.", where=self.prog, remedy=f"See `{self.prog} --help`.")
+        where = self.prog.removeprefix("sandbox-judge").strip()
+        raise UsageError(f"{message}.", where=where, remedy=f"See `{self.prog} --help`.")
 
 
 def main(argv: Sequence[str], surface: Surface) -> int:
