@@ -108,9 +108,7 @@ def bomb():
             for name in good.namelist():
                 if name != "word/document.xml":
                     archive.writestr(name, good.read(name))
-        head = good_head = (
-            b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
-        )
+        head = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
         archive.writestr("word/document.xml", head + b"<w:body>" + b"<w:p/>" * 15_000_000)
     return buffer.getvalue()
 
