@@ -89,6 +89,7 @@ def rows(count: int, body: int, series: list[tuple[int, Series]]) -> Iterator[di
             "received_at": START,
             "duration_ms": 900.0,
             "body": filler,
+            "arrival": 1 + n // 2000,
         }
 
 

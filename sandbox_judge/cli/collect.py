@@ -10,11 +10,13 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from sandbox_judge.cli.collect_otlp import add_otlp, forwarding_to, sent_on
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
 from sandbox_judge.store.collector import MAX_LINE, Collector, unix_listener
 from sandbox_judge.store.conversations import Kept, kept_in
 from sandbox_judge.store.database import Database
+from sandbox_judge.store.forwarder import Forwarder
 from sandbox_judge.store.ingest import Taken
 from sandbox_judge.store.lines import LineBuffer, Overlong
 from sandbox_judge.store.migrate import writing
@@ -25,6 +27,7 @@ from sandbox_judge.store.writer import BATCH, Storing, Writer, now_microseconds,
 _DAY: Final = 86_400.0
 _SWEEP_SECONDS: Final = 3600.0
 _PATIENCE_SECONDS: Final = 10.0
+_LAST_WORDS_SECONDS: Final = 3.0
 _CHUNK: Final = 1024 * 1024
 _CONVERSATION_LINE: Final = 16 * 1024 * 1024
 
@@ -43,6 +46,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--keep-conversations-days", type=float, metavar="N", help="let go of conversations older than this"
     )
+    add_otlp(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.add_argument("--insecure", action="store_true", help="accept directories that others can write")
     parser.set_defaults(run=run)
@@ -50,7 +54,8 @@ def add(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace, env: Surface) -> int:
     """Exit 3 where events could not be stored. Raises UsageError, InputError, DeliveryError, TrustError."""
-    if bool(args.listen) == bool(args.files) and not (args.keep_days is not None and not args.files):
+    alone = args.keep_days is not None or args.otlp is not None
+    if bool(args.listen) == bool(args.files) and not (alone and not args.files):
         raise UsageError(
             "nothing to collect from." if not args.files else "files and --listen exclude each other.",
             remedy="Name files (- is stdin), or --listen unix:PATH.",
@@ -59,15 +64,19 @@ def run(args: argparse.Namespace, env: Surface) -> int:
         if days is not None and not 0 < days < 100_000:
             raise UsageError(f"{days} is no number of days to keep.")
     kept = kept_in(env.cwd / args.conversations, insecure=args.insecure) if args.conversations else None
-    with writing(args.store, env.environ) as database:
+    with writing(args.store, env.environ) as database, forwarding_to(args, database, env) as forwarder:
         storing = Storing(database, kept)
         _sweep(args, database, kept, env)
+        behind = False
         if args.listen:
-            anyio.run(_listen, args, database, storing, kept, env)
+            anyio.run(_listen, args, database, storing, kept, forwarder, env)
         else:
             _read_files(args.files, storing, kept, env)
-        _report(storing, args.output, env)
-    return 3 if storing.lost else 0
+            behind = forwarder is not None and not anyio.run(sent_on, forwarder, _PATIENCE_SECONDS)
+        _report(storing, forwarder, args.output, env)
+        if behind:
+            env.err("not all of it was sent on: the next collect with this --otlp goes on from there")
+    return 3 if storing.lost or behind else 0
 
 
 def _sweep(args: argparse.Namespace, database: Database, kept: Kept | None, env: Surface) -> None:
@@ -117,7 +126,12 @@ def _take_all(lines: Iterable[bytes | Overlong], storing: Storing) -> None:
 
 
 async def _listen(
-    args: argparse.Namespace, database: Database, storing: Storing, kept: Kept | None, env: Surface
+    args: argparse.Namespace,
+    database: Database,
+    storing: Storing,
+    kept: Kept | None,
+    forwarder: Forwarder | None,
+    env: Surface,
 ) -> None:
     scheme, _, path = args.listen.partition(":")
     if scheme != "unix" or not path:
@@ -129,10 +143,14 @@ async def _listen(
     ):
         tasks.start_soon(_stop_on_signal, collector)
         tasks.start_soon(_sweep_hourly, args, database, kept, env)
+        if forwarder:
+            tasks.start_soon(forwarder.run)
         await collector.serve(
             listener, ready=lambda: env.err(f"collecting on {args.listen} into {database.shown}")
         )
         tasks.cancel_scope.cancel()
+    if forwarder:
+        await sent_on(forwarder, _LAST_WORDS_SECONDS)
 
 
 async def _stop_on_signal(collector: Collector) -> None:
@@ -152,10 +170,15 @@ async def _sweep_hourly(
             env.err(f"nothing was let go: {err}")
 
 
-def _report(storing: Storing, output: str, env: Surface) -> None:
+def _report(storing: Storing, forwarder: Forwarder | None, output: str, env: Surface) -> None:
+    sent = {} if forwarder is None else {"sent_on": forwarder.sent, "left_out": forwarder.left_out}
     if output == "json":
-        env.out(json.dumps({**msgspec.to_builtins(storing.taken), "lost": storing.lost}))
+        env.out(json.dumps({**msgspec.to_builtins(storing.taken), "lost": storing.lost, **sent}))
     env.err(summary(storing.taken))
+    if forwarder is not None:
+        env.err(f"sent on: {forwarder.sent:,} judgements")
+        if forwarder.held_elsewhere:
+            env.err("another collector sends to the same destination; what is left is for that one")
     if storing.lost:
         env.err(f"{storing.lost:,} lines could not be stored; they were not acknowledged")
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sandbox_judge.errors import MissingExtra
 
-_MISSING = [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]
+_MISSING = [name for name in ("sqlalchemy", "alembic", "plotly") if find_spec(name) is None]
 if _MISSING:
     raise MissingExtra(
         f"the store needs {' and '.join(_MISSING)}, which is not installed",

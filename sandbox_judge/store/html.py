@@ -11,16 +11,9 @@ import json
 from importlib.resources import files
 from typing import Any, Final
 
-from sandbox_judge.canonical import sanitised
-from sandbox_judge.errors import MissingExtra
+from plotly.offline import get_plotlyjs
 
-try:
-    from plotly.offline import get_plotlyjs
-except ImportError as err:
-    raise MissingExtra(
-        "the Judgements page needs plotly, which is not installed.",
-        remedy="Install it with: pip install 'sandbox-judge[store]'",
-    ) from err
+from sandbox_judge.canonical import sanitised
 
 _ASSETS: Final = ("page.html", "page.css", "page.js")
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.dml import Insert
 
 from sandbox_judge.store import schema
+from sandbox_judge.store.arrival import arrival
 from sandbox_judge.store.database import Database, passing
 from sandbox_judge.store.months import ensure_partitions, month_of
 from sandbox_judge.store.records import (
@@ -122,6 +123,7 @@ class _Batch:
     def __init__(self, connection: Connection, is_postgresql: bool, known: dict[Series, int]) -> None:
         self.taken = Taken()
         self._connection = connection
+        self._postgresql = is_postgresql
         self._insert_into = postgresql.insert if is_postgresql else sqlite.insert
         self._series = known
 
@@ -131,7 +133,9 @@ class _Batch:
         judgements = [row for row in new if isinstance(row, JudgementRow)]
         self._add_series(judgements)
         first, again = self._claim_judgements(judgements)
-        self._insert(schema.judgement, [self._judgement(row) for row in first])
+        if first:
+            number = arrival(self._connection, postgresql=self._postgresql)
+            self._insert(schema.judgement, [self._judgement(row, number) for row in first])
         self._raise_standing(first)
         self._insert(schema.aside, again)
         ledgers = [row for row in new if isinstance(row, LedgerRow)]
@@ -218,7 +222,7 @@ class _Batch:
         statement = self._insert_into(schema.series).on_conflict_do_nothing(index_elements=["digest"])
         self._connection.execute(statement, made)
 
-    def _judgement(self, row: JudgementRow) -> dict[str, Any]:
+    def _judgement(self, row: JudgementRow, number: int) -> dict[str, Any]:
         return {
             "at": row.at,
             "event_id": row.event_id,
@@ -234,6 +238,7 @@ class _Batch:
             "received_at": row.received_at,
             "duration_ms": row.duration_ms,
             "body": row.body,
+            "arrival": number,
         }
 
     def _raise_standing(self, rows: Sequence[JudgementRow]) -> None:

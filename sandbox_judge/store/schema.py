@@ -3,7 +3,8 @@
 Times are microseconds since 1970, UTC, in every engine. On PostgreSQL `judgement` and `ledger` are
 partitioned by month of `at`. A unique constraint on a partitioned table must hold the partitioning column, so
 identity lives in `event_key` and `judgement_key`, which are not partitioned and are written first in the same
-transaction. Everything but `standing` is immutable: triggers refuse updates, and deletes outside retention.
+transaction. Everything but `standing` and `forwarding` is immutable: triggers
+refuse updates, and deletes outside retention.
 """
 
 from typing import Final
@@ -102,10 +103,12 @@ judgement: Final = Table(
     Column("received_at", BigInteger, nullable=False),
     Column("duration_ms", _REAL),
     Column("body", Text, nullable=False),
+    Column("arrival", BigInteger, nullable=False, server_default="0"),
     PrimaryKeyConstraint("at", "event_id", name="judgement_pk"),
     Index("judgement_series", "series_id", "at", "event_id"),
     Index("judgement_group", "grading_key"),
     Index("judgement_conversation", "conversation_id"),
+    Index("judgement_arrival", "arrival", "at", "event_id"),
 )
 
 ledger: Final = Table(
@@ -174,6 +177,19 @@ retention: Final = Table(
     metadata,
     Column("before", BigInteger, primary_key=True, autoincrement=False),
     Column("at", BigInteger, nullable=False),
+)
+
+# How far each destination was sent the judgements (`arrival`, `at`, `event_id` of the last that it took), and
+# which collector is at it until when.
+forwarding: Final = Table(
+    "forwarding",
+    metadata,
+    Column("destination", Text, primary_key=True),
+    Column("arrival", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("event_id", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("held_until", BigInteger, nullable=False),
 )
 
 PARTITIONED: Final = ("judgement", "ledger")

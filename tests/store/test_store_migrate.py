@@ -100,7 +100,7 @@ def test_addresses(tmp_path: Path) -> None:
     assert store_url("postgres://h/x").drivername == "postgresql+psycopg"
 
 
-@pytest.mark.parametrize("name", ["sqlalchemy", "alembic"])
+@pytest.mark.parametrize("name", ["sqlalchemy", "alembic", "plotly"])
 def test_without_the_extra_the_remedy_is_told(name: str) -> None:
     code = (
         f"import sys; sys.modules[{name!r}] = None\n"
