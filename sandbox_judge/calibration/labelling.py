@@ -36,6 +36,8 @@ class Labelling:
     def walk(self) -> int:
         """Asks about every row without a label; the number of those that are left. Raises InputError."""
         dataset = read_dataset(self.path)
+        if dataset.faults:
+            self.show(f"{len(dataset.faults)} rows cannot be read; `sandbox-judge fixture check` says why.")
         waiting = [row for row in dataset.rows if row.expected is None]
         left = len(waiting)
         try:

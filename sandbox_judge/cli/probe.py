@@ -28,6 +28,7 @@ from sandbox_judge.probes.variant import PROBES
 from sandbox_judge.terminal import escaped
 
 _DEFAULT: Final = "length,order,surface,injection,pairs"
+_FAULTS_TOLD: Final = 5
 _DESCRIPTION: Final = """\
 Changes only the suspected feature of conversations whose verdict is known, and counts the verdicts that
 move, with a 95 % interval and McNemar's exact test of whether they move one way. `control` asks the same
@@ -99,7 +100,10 @@ async def _run(args: argparse.Namespace, env: Surface) -> int:
     moved = [one for one in document["probes"] if most is not None and (one["share"] or 0.0) > most]
     for one in moved:
         env.err(f"sandbox-judge: {one['probe']}, {one['variant']}: {one['share']:.1%} of verdicts moved")
-    return 1 if moved else 0
+    told = any(one["n"] for one in document["probes"])
+    if not told:
+        env.err("sandbox-judge: nothing is stated: no row has a verdict.")
+    return 1 if moved or not told else 0
 
 
 def _wanted(text: str) -> frozenset[str]:
@@ -145,6 +149,7 @@ def _document(setting: Setting, dataset: Dataset, split: str, probing: Probing) 
         "llm": setting.llm,
         "rows": probing.rows,
         "without_verdict": probing.without_verdict,
+        "faults": [{"message": text, "count": n} for text, n in probing.faults.most_common(_FAULTS_TOLD)],
         "probes": probing.results(),
         "pairs": msgspec.to_builtins(probing.pairs) if probing.pairs.n else None,
     }
@@ -155,6 +160,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"Judge     {escaped(document['judge'])} ({llm['provider']}/{escaped(llm['model'])})"
     without = f"{document['without_verdict']} without a verdict"
     yield f"Rows      {document['rows']} of split {document['split']}; {without}"
+    for fault in document["faults"]:
+        yield f"          {fault['count']} x {escaped(fault['message'])}"
     yield ""
     head = ["probe", "variant", "flips", "share", "95 % interval", "to/from pass", "p"]
     yield from table(head, [_cells(one) for one in document["probes"]])

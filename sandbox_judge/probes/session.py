@@ -1,5 +1,6 @@
 """One run of probes over rows: the verdict as it is, then under each change. Nothing else differs."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ class Probing:
         self.counts: dict[tuple[str, str], Count] = {}
         self.pairs = PairFigures()
         self.rows = self.without_verdict = 0
+        self.faults: Counter[str] = Counter()
 
     async def run(self, rows: Sequence[Known], *, concurrency: int) -> None:
         """Raises InputError where the set changes meanwhile, MissingExtra."""
@@ -69,6 +71,7 @@ class Probing:
         base = await self.grader.trial(row.conversation, view=view)
         if base.answer is None:
             self.without_verdict += 1
+            self._failed(base)
             return
         again = await self.grader.trial(row.conversation, view=view, repeat=1)
         self._counted(_CONTROL, row, base, again, "nothing", ())
@@ -113,6 +116,7 @@ class Probing:
         count, figures = self._count(_PAIRS), self.pairs
         if there.answer is None or back.answer is None:
             count.invalid += 1
+            self._failed(there if there.answer is None else back)
             return
         figures.n += 1
         kept = SWAPPED[back.answer] == there.answer
@@ -135,6 +139,10 @@ class Probing:
         )
         count.flip(moved, to_pass=first, from_pass=second)
 
+    def _failed(self, trial: Trial) -> None:
+        if trial.error is not None:
+            self.faults[f"{trial.error.type}: {trial.error.message}"] += 1
+
     def _count(self, key: tuple[str, str], *, least: int = 1) -> Count:
         return self.counts.setdefault(key, Count(*key, least=least))
 
@@ -150,6 +158,7 @@ class Probing:
         count = self._count(key, least=LEAST if key == _FAMILIARITY else 1)
         if trial.answer is None:
             count.invalid += 1
+            self._failed(trial)
         elif trial.answer == base.answer:
             count.same(changed)
         else:

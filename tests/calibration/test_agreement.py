@@ -5,7 +5,7 @@ import math
 import warnings
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
@@ -37,6 +37,7 @@ def test_every_case_is_tried(shared):
     }  # fmt: skip
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(words, words | st.none()), max_size=60))
 def test_figures_are_scikit_learns(pairs):
     found = agreement_of(pairs)

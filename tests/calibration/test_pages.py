@@ -6,7 +6,7 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox_judge.calibration.agreement import agreement_of
@@ -78,6 +78,7 @@ def test_the_policy_names_the_style_that_stands_there():
     assert digest in page
 
 
+@settings(max_examples=40)
 @given(st.text())
 def test_any_text_gives_whole_reports(said):
     found, moved = document(said), probes(said)

@@ -1,7 +1,12 @@
 """`calibrate` as a person uses it: a real server, a set on disk, the guard of the test split."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from calibration.made_rows import row, write_set
@@ -295,3 +300,43 @@ def test_the_live_rate_is_corrected_by_the_record(shop):
     # Of the test rows, passes are always passed and two of three fails are failed.
     assert live["corrected"] == pytest.approx((20 / 39 + 2 / 3 - 1) / (1 + 2 / 3 - 1))
     assert live["interval"][0] <= live["corrected"] <= live["interval"][1]
+
+
+def test_an_interrupted_run_goes_on_where_it_ended(shop):
+    shop.test_rows()
+    slow = []
+
+    def answer_or_wait(request):
+        return says(request) if len(server.requests) <= 3 or not slow else chat("{}", delay_s=30)
+
+    environ = {
+        **os.environ,
+        "OPENAI_API_KEY": "sk-canary-0123456789abcdef",
+        "SANDBOX_JUDGE_STATE_DIR": str(shop.folder / "state"),
+        "SANDBOX_JUDGE_CONFIG_DIR": str(shop.folder / "config"),
+    }
+    words = ["--split", "test", "--concurrency", "1"]
+    with ModelServer(answer_or_wait, by_request=True) as server:
+        slow.append(True)
+        (shop.folder / "settings.json").write_text(
+            json.dumps({"providers": {"openai": {"base_url": server.base_url}}})
+        )
+        command = [sys.executable, "-m", "sandbox_judge", "calibrate", "tone", "--insecure"]
+        child = subprocess.Popen(
+            [*command, "--settings", "settings.json", *words],
+            cwd=shop.folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        until = time.monotonic() + 40
+        while len(server.requests) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=20)
+        assert child.returncode == 130, err
+        assert "what was graded is kept" in err and "Traceback" not in err
+        assert len(shop.record["looks"]) == 1 and shop.record["results"] == []
+        slow.clear()
+        asked = len(server.requests)
+        found = shop.json(*words)
+    assert found["look"] == 1 and found["n"] == 6
+    assert len(server.requests) == asked + 3
+    assert len(shop.record["looks"]) == 1 and len(shop.record["results"]) == 1

@@ -174,6 +174,9 @@ def test_rows_without_a_verdict_are_not_probed(shop):
     shop.judge = lambda content: chat("no JSON here")
     document, probes = shop.json("--only", "length")
     assert document["without_verdict"] == 6 and probes == {}
+    assert document["faults"][0]["count"] == 6
+    done = shop.run("--only", "length")
+    assert done.code == 1 and "no row has a verdict" in done.err
 
 
 def test_reports_and_their_use_in_a_calibration(shop):
