@@ -28,17 +28,17 @@ def outcomes(done):
     return {line["path"]: line["outcome"] for line in done.ledger["judges"]}
 
 
-def test_thousands_of_judges_cost_two_hundred_calls_and_are_all_accounted_for(model):
-    files = {f"judges/j{n:05}.yaml": judge_text(f"j{n:05}") for n in range(2_000)}
+def test_a_thousand_judges_cost_two_hundred_calls_and_are_all_accounted_for(model):
+    files = {f"judges/j{n:05}.yaml": judge_text(f"j{n:05}") for n in range(1_000)}
     with own_folder() as folder:
         sandbox = sandbox_of(folder, files, model)
         before = len(model.server.requests)
         done = sandbox.run("--budget", "50s", "--concurrency", "32", "--report", "json", "-q")
-    events = hold_account(done, 2_000)
+    events = hold_account(done, 1_000)
     assert len(model.server.requests) - before <= 200
     assert model.invented(events) == []
-    assert done.results["budget_exhausted"] == 1_800
-    assert done.ledger["counts"] == {"verdict": 200, "null": 1_800}
+    assert done.results["budget_exhausted"] == 800
+    assert done.ledger["counts"] == {"verdict": 200, "null": 800}
 
 
 def test_what_is_too_large_or_explodes_is_that_files_fault_alone(model):
