@@ -178,7 +178,7 @@ LAYERS: list[list[str]] = [
     ["store", "store.migrations.versions.*"],
     ["store.event", "store.schema", "store.database", "store.lines"],
     ["store.records", "store.revision", "store.arrival"],
-    ["store.months", "store.conversations", "store.options"],
+    ["store.months", "store.conversations", "store.given", "store.options"],
     ["store.migrate"],
     ["store.ingest", "store.retention"],
     ["store.writer"],

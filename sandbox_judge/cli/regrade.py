@@ -1,4 +1,4 @@
-"""`regrade`: kept conversations under another commit's judges; new events beside the old, and what moved."""
+"""`regrade`: kept or given conversations under another commit's judges; new events, and what moved."""
 
 import argparse
 import json
@@ -10,13 +10,11 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from sandbox_judge.assembly import budget_in_force, live_settings, open_recipe
 from sandbox_judge.canonical import canonical_json
 from sandbox_judge.cli.crash import crash_report
 from sandbox_judge.cli.surface import Surface
-from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.durations import parse_duration
 from sandbox_judge.envelope import RecipeRef
 from sandbox_judge.errors import InputError, UsageError
@@ -30,6 +28,7 @@ from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.store.conversations import Kept
 from sandbox_judge.store.database import Database, told
 from sandbox_judge.store.evidence import Choice, full_commits
+from sandbox_judge.store.given import Given, given
 from sandbox_judge.store.migrate import writing
 from sandbox_judge.store.options import add_store, moment
 from sandbox_judge.store.regrading import Moved, Original, moved, originals
@@ -42,14 +41,16 @@ _PATIENCE_SECONDS = 30.0
 def add(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "regrade",
-        help="grade kept conversations again under another commit's judges",
-        description="Grades kept conversations under the judges of another commit. The new judgements are "
-        "stored beside the old, marked as regrades, with the agent's own commit unchanged; trends leave them "
-        "out unless asked. Shows how verdicts moved, paired. Judges whose definition did not change are not "
-        "asked again.",
+        help="grade kept or given conversations again under another commit's judges",
+        description="Grades conversations that were judged before under the judges of another commit: those "
+        "that `collect` kept, or those in files (any known format, or what the hook was given). The new "
+        "judgements are stored beside the old, marked as regrades, with the agent's own commit unchanged; "
+        "trends leave them out unless asked. Shows how verdicts moved, paired. Judges whose definition did "
+        "not change are not asked again.",
     )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="conversations; - is stdin")
     add_store(parser)
-    parser.add_argument("--conversations", required=True, metavar="DIR", help="where collect keeps them")
+    parser.add_argument("--conversations", metavar="DIR", help="where collect keeps them")
     parser.add_argument("--recipe", required=True, metavar="DIR", help="the recipe whose judges grade")
     parser.add_argument("--commit", required=True, metavar="COMMIT", help="the judges' commit, a full id")
     parser.add_argument(
@@ -75,10 +76,20 @@ def run(args: argparse.Namespace, env: Surface) -> int:
     """Raises UsageError, InputError, RecipeError, SettingsError, DeliveryError."""
     if args.limit < 1:
         raise UsageError(f"{args.limit} is no number of conversations.", where="--limit")
-    kept = Kept(directory=env.cwd / args.conversations)
+    if bool(args.files) == bool(args.conversations):
+        raise UsageError(
+            "files and --conversations exclude each other."
+            if args.files
+            else "there are no conversations to grade.",
+            remedy="Name files, or --conversations DIR where collect keeps them.",
+        )
+    chosen = _given(args.files, env) if args.files else None
+    kept = chosen or Kept(directory=env.cwd / args.conversations)
     with writing(args.store, env.environ) as database:
         recipe = anyio.run(_recipe, args, env)
-        found = _originals(args, database, recipe)
+        found = _originals(args, database, recipe, chosen)
+        if chosen and (strange := len(chosen.by_view) - len({one.sequence_hash for one in found})) > 0:
+            env.err(f"{strange:,} of the given conversations were never judged so, and are left out")
         wanted = _changed(recipe, found)
         if not wanted:
             raise InputError(
@@ -89,7 +100,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
         storing = Storing(database)
         results = anyio.run(_regrade, args, env, wanted, found, kept, storing)
     moves = [moved(name, results.get(name, ())) for name in wanted]
-    absent = sum(1 for one in found if kept.get(one.sequence_hash) is None)
+    absent = sum(1 for one in found if kept.conversation(one.sequence_hash) is None)
     if absent:
         env.err(f"{absent:,} conversations are not kept (any more) and were left out")
     if args.output == "json":
@@ -107,7 +118,20 @@ async def _recipe(args: argparse.Namespace, env: Surface) -> LoadedRecipe:
     return await open_recipe(ref, environ=env.environ, cwd=env.cwd, dry_run=False, only=args.judge)
 
 
-def _originals(args: argparse.Namespace, database: Database, recipe: LoadedRecipe) -> list[Original]:
+def _given(files: Sequence[str], env: Surface) -> Given:
+    inputs: list[tuple[str, bytes]] = []
+    for name in files:
+        try:
+            inputs.append((name, env.stdin.read() if name == "-" else (env.cwd / name).read_bytes()))
+        except (OSError, ValueError) as err:
+            why = err.strerror if isinstance(err, OSError) else err
+            raise InputError(f"it cannot be read: {why}.", where=name) from err
+    return given(inputs)
+
+
+def _originals(
+    args: argparse.Namespace, database: Database, recipe: LoadedRecipe, chosen: Given | None
+) -> list[Original]:
     now = datetime.now(UTC)
     choice = Choice(
         recipe_id=recipe.recipe_id,
@@ -119,7 +143,7 @@ def _originals(args: argparse.Namespace, database: Database, recipe: LoadedRecip
     )
     names = [judge.file.name for judge in recipe.judges if judge.file.name]
     with told(database):
-        return originals(database, choice, names, limit=args.limit)
+        return originals(database, choice, names, limit=args.limit, given=chosen)
 
 
 def _changed(recipe: LoadedRecipe, found: Sequence[Original]) -> list[str]:
@@ -137,7 +161,7 @@ async def _regrade(
     env: Surface,
     wanted: Sequence[str],
     found: Sequence[Original],
-    kept: Kept,
+    kept: Kept | Given,
     storing: Storing,
 ) -> dict[str, list[tuple[str, str, str | None]]]:
     """Each judge's (conversation, verdict before, result after). Stores as it goes."""
@@ -190,16 +214,10 @@ async def _regrade(
     return results
 
 
-def _subject(one: Original, kept: Kept) -> Subject | None:
-    raw = kept.get(one.sequence_hash)
-    if raw is None:
+def _subject(one: Original, kept: Kept | Given) -> Subject | None:
+    conversation = kept.conversation(one.sequence_hash)
+    if conversation is None:
         return None
-    try:
-        conversation = msgspec.json.decode(raw, type=Conversation)
-    except (msgspec.DecodeError, RecursionError) as err:
-        raise InputError(
-            f"a kept conversation cannot be read: {err}.", where=str(kept.path(one.sequence_hash))
-        ) from err
     return Subject(
         conversation=conversation,
         conversation_id=one.conversation_id,

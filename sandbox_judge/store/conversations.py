@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.errors import InputError, UsageError
 from sandbox_judge.store.records import KeptConversation
 from sandbox_judge.trust import make_private_dir
@@ -60,6 +61,18 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
                 return file.read(_MAX_BYTES)
         except FileNotFoundError:
             return None
+
+    def conversation(self, sequence_hash: str) -> Conversation | None:
+        """A kept conversation; None where it is not kept (any more). Raises InputError."""
+        raw = self.get(sequence_hash)
+        if raw is None:
+            return None
+        try:
+            return msgspec.json.decode(raw, type=Conversation)
+        except (msgspec.DecodeError, RecursionError) as err:
+            raise InputError(
+                f"a kept conversation cannot be read: {err}.", where=str(self.path(sequence_hash))
+            ) from err
 
     def let_go(self, *, keep_s: float) -> int:
         """Removes what was kept longer ago than `keep_s` seconds; how many."""

@@ -18,7 +18,8 @@ _PAGE: Final = 500
 
 
 class Sought(msgspec.Struct, frozen=True, kw_only=True):
-    """Which judgements. `result` may be `null`; `standing` leaves out the superseded."""
+    """Which judgements. `result` may be `null`; `standing` leaves out the superseded; `conversations` are
+    ids, `views` sequence hashes."""
 
     choice: Choice = Choice()
     result: str | None = None
@@ -26,6 +27,8 @@ class Sought(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str | None = None
     grading_key: str | None = None
     standing: bool = False
+    conversations: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,12 @@ def _where(sought: Sought) -> list[ColumnElement[bool]]:
     ):
         if value is not None:
             where.append(column == value)
+    for found_in, values in (
+        (_JUDGEMENT.conversation_id, sought.conversations),
+        (_JUDGEMENT.sequence_hash, sought.views),
+    ):
+        if values:
+            where.append(found_in.in_(values))
     if sought.standing:
         where.append(_STANDING.event_id == _JUDGEMENT.event_id)
     return where

@@ -1,8 +1,8 @@
 """Which stored judgements a regrade looks at again, and how the verdicts moved, paired."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -10,7 +10,10 @@ from sandbox_judge.envelope import Envelope, Experiment
 from sandbox_judge.figures import mcnemar_exact
 from sandbox_judge.store.database import Database
 from sandbox_judge.store.evidence import Choice
+from sandbox_judge.store.given import Given
 from sandbox_judge.store.listing import Listed, Sought, every
+
+_AT_ONCE: Final = 500
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -35,10 +38,33 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
     definitions: Mapping[str, str]
 
 
-def originals(database: Database, choice: Choice, names: Sequence[str], *, limit: int) -> list[Original]:
-    """The newest conversations with standing verdicts of judges of these names, at most `limit`."""
+def originals(
+    database: Database, choice: Choice, names: Sequence[str], *, limit: int, given: Given | None = None
+) -> list[Original]:
+    """The newest conversations with standing verdicts of judges of these names, at most `limit`; of those
+    that are given, if any are. Raises SQLAlchemyError."""
+    if given is None:
+        return _newest(database, Sought(choice=choice, standing=True), names, limit=limit)
+    found: list[Original] = []
+    for ids in _chunks(given.ids):
+        sought = Sought(choice=choice, standing=True, conversations=ids)
+        found += _newest(database, sought, names, limit=limit)
+    found = [one for one in found if one.sequence_hash in given.by_view]
+    # A conversation whose id the platform gave has another one in its file. Views have no index.
+    rest = given.by_view.keys() - {one.sequence_hash for one in found}
+    for views in _chunks(sorted(rest)):
+        found += _newest(database, Sought(choice=choice, standing=True, views=views), names, limit=limit)
+    return found[:limit]
+
+
+def _chunks(values: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for start in range(0, len(values), _AT_ONCE):
+        yield tuple(values[start : start + _AT_ONCE])
+
+
+def _newest(database: Database, sought: Sought, names: Sequence[str], *, limit: int) -> list[Original]:
     found: dict[tuple[str, str, str], list[Listed]] = {}
-    for page in every(database, Sought(choice=choice, standing=True), limit=0):
+    for page in every(database, sought, limit=0):
         for row in page.rows:
             if row.result is None or row.judge_name not in names or not (row.sequence_hash and row.commit):
                 continue

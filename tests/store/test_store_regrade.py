@@ -11,7 +11,7 @@ from test_store_reading import command
 
 from sandbox_judge.canonical import canonical_json, sha256
 from sandbox_judge.conversation.model import Conversation, Message, Text
-from sandbox_judge.errors import InputError
+from sandbox_judge.errors import InputError, UsageError
 from sandbox_judge.grading.view import build_view
 from sandbox_judge.store.conversations import kept_in
 from sandbox_judge.store.database import open_database
@@ -85,6 +85,21 @@ def test_a_regrade_stands_beside_what_was(tmp_path: Path) -> None:
         assert len(server.requests) == 2, "one call for each conversation that is kept, of the edited judge"
         assert "Judge strictly by tone" in json.dumps(server.requests[0].json)
         text = regrade(new).text
+        # The same by files: a view that the store knows, one that it does not, and an id of the platform's.
+        for n in (0, 1, 2, 9):
+            (tmp_path / f"{n}.json").write_bytes(canonical_json(conversation(f"question {n}")))
+        words = words[2:]
+        by_file = regrade(new, "0.json", "2.json", "9.json", "-o", "json")
+        assert by_file.json["judges"][0]["n"] == 2 and by_file.json["not_kept"] == 0
+        assert "1 of the given conversations were never judged so" in by_file.err
+        with pytest.raises(UsageError, match="exclude"):
+            regrade(new, "0.json", "--conversations", "kept")
+        with pytest.raises(UsageError, match="no conversations"):
+            regrade(new)
+        with pytest.raises(InputError, match="cannot be read"):
+            regrade(new, "absent.json")
+        with pytest.raises(InputError, match="nothing to grade again"):
+            regrade(new, "9.json")
     assert said.json["not_kept"] == 1
     (tone,) = said.json["judges"]
     assert (tone["judge"], tone["n"], tone["pairs"]) == ("tone", 2, {"pass": {"fail": 2}})
@@ -93,7 +108,7 @@ def test_a_regrade_stands_beside_what_was(tmp_path: Path) -> None:
     listed = command("judgements", "tone", "--regrades", "-o", "jsonl", store=store, cwd=tmp_path)
     events = [json.loads(row) for row in listed.out.splitlines()]
     regrades = [one for one in events if one["payload"].get("regrade")]
-    assert len(events) == 5 and len(regrades) == 2, "given twice, stored once"
+    assert len(events) == 6 and len(regrades) == 3, "given twice, stored once"
     for one in regrades:
         assert one["recipe_git_commit_sha"] == old, "the agent's own commit"
         assert one["payload"]["judge_git_commit_sha"] == new
