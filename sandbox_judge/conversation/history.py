@@ -31,6 +31,7 @@ from sandbox_judge.conversation.tool_runs import Placed, Told, ToolRun
 
 # How many earlier places of the first act of a window are tried.
 _ANCHORS: Final = 4
+_SEARCHES: Final = 50
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -89,21 +90,27 @@ class History:
         self._hidden: set[Hashable] = set()
         self._root = _Node(-1)
         self._tips: set[int] = set()
+        self._last_tip = -1
         # Acts that stand before the act of an index: found in records around the calls.
         self._before: dict[int, list[Placed]] = {}
         self._filled: set[Hashable] = set()
         # Ids of calls that nothing has answered so far.
         self._open: set[str | None] = set()
+        self._searches = 0
         self.rewritten = 0
 
     def __len__(self) -> int:
         return len(self._placed)
 
     def holds(self, act: Act) -> bool:
-        """Whether the words of a message stand within another one's, of the same role."""
+        """Whether the words of a message stand within another one's, of the same role. Each question reads
+        the whole history, so only the first few are answered; after them it is no."""
         key = key_of(act)
         if not isinstance(key, tuple) or not isinstance(act, Said):
             return False
+        if self._searches >= _SEARCHES:
+            return False
+        self._searches += 1
         known = (*self._places, *self._filled)
         return any(isinstance(k, tuple) and k[0] == key[0] and key[1] in k[1] for k in known)
 
@@ -149,6 +156,7 @@ class History:
         node.tip = True
         if node.index >= 0:
             self._tips.add(node.index)
+            self._last_tip = max(self._last_tip, node.index)
 
     def around(self, call: ModelCall, span: tuple[int, int]) -> None:
         """Take a record around calls whose acts stand at `span`: what of its input and output stands nowhere
@@ -156,6 +164,12 @@ class History:
         low, high = span
         self._fill(call.inputs, call, 0, high, low)
         self._fill(call.outputs, call, low, len(self._placed), high)
+
+    def put_first(self, acts: Sequence[Act], call: ModelCall, index: int) -> None:
+        """Put acts before the one of `index`, and before what records around calls put there."""
+        self._before.setdefault(index, [])[:0] = [
+            Placed(act=act, agent=call.agent, time=None) for act in acts
+        ]
 
     def _append(self, act: Act, key: Hashable | None, call: ModelCall, time: float | None) -> int:
         index = len(self._placed)
@@ -256,7 +270,7 @@ class History:
         answered: a record of what is new, where the user said the same again."""
         if not all(isinstance(act, Said) and same_role(act.role) == "user" for act, _ in given.acts):
             return False
-        answer = max(self._tips, default=-1)
+        answer = self._last_tip
         if answer <= place:
             return False
         told, start = self._placed[answer].time, given.call.start

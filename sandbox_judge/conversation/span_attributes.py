@@ -239,7 +239,7 @@ def _openinference(record: Record) -> Sides:
     """`llm.input_messages` and `llm.output_messages`, numbered or nested; else the JSON of the two values."""
     held = record.attributes
     inputs = _inferred(unflat(held, "llm.input_messages"))
-    outputs = _pieces_joined(_inferred(unflat(held, "llm.output_messages")))
+    outputs = _pieces_joined(_inferred(unflat(held, "llm.output_messages")), _begins_late(held))
     if inputs is None and (prompts := unflat(held, "llm.prompts")) is not None:
         texts = prompts if isinstance(prompts, list) else [prompts]
         inputs = [Said(role="user", parts=(Text(text=as_text(_prompt(text))),)) for text in texts]
@@ -268,9 +268,10 @@ def _begins_late(held: Attributes) -> bool:
     return bool(numbers) and min(numbers) > 0
 
 
-def _pieces_joined(acts: list[Act] | None) -> list[Act] | None:
-    """Outputs that are the pieces of a stream, a message each, as the one message that they are."""
-    if acts is None or len(acts) < _FEW_PIECES:
+def _pieces_joined(acts: list[Act] | None, late: bool) -> list[Act] | None:
+    """Outputs that are the pieces of a stream, a message each, as the one message that they are: `late` ones
+    surely, others where they look so."""
+    if acts is None or (len(acts) < _FEW_PIECES and not late):
         return acts
     texts = [
         act.parts[0].text
@@ -279,7 +280,7 @@ def _pieces_joined(acts: list[Act] | None) -> list[Act] | None:
     ]
     spaced = sum(text[:1].isspace() for text in texts)
     short = sum(map(len, texts)) < len(texts) * _PIECE_LENGTH
-    if len(texts) < len(acts) or not short or spaced * 4 < len(texts):
+    if len(texts) < len(acts) or not (late or (short and spaced * 4 >= len(texts))):
         return acts
     return [Said(role="assistant", parts=(Text(text="".join(texts)),))]
 

@@ -15,19 +15,25 @@ from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.feedback import instant
 from sandbox_judge.conversation.parts import as_text
 
-_LISTS: Final = (
+# Where containers hold what leads to spans: any of them may stand in any other.
+_CONTAINERS: Final = (
     "spans",
     "resourceSpans",
     "resource_spans",
     "resourceLogs",
     "resource_logs",
     "data",
-    "traces",
+    "scopeSpans",
+    "scope_spans",
+    "instrumentationLibrarySpans",
+    "scopeLogs",
+    "scope_logs",
+    "logRecords",
+    "log_records",
 )
-_SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs", "scope_logs")
+_CHILDREN: Final = ("children", "child_spans")
 _OWN: Final = "attributes."
 _CONTEXTS: Final = ("spanContext", "context", "_spanContext")
-_ROWS: Final = ("spans", "logRecords", "log_records")
 _NESTED: Final = ("gen_ai", "llm", "ai", "openinference", "tool", "input", "output", "session", "traceloop")
 # Attributes that are objects themselves: their keys are no names of attributes.
 _VALUES: Final = ("arguments", "args", "result", "parameters", "value", "messages", "instructions", "prompt")
@@ -91,7 +97,7 @@ def speaks(document: Document) -> str | None:
     of these, None where there are no spans. Looks at a few only."""
     seen: str | None = None
     found: set[str] = set()
-    for row in islice(_rows(list(document.values[:_LOOKED_AT]), 0), _LOOKED_AT):
+    for row in islice(_rows(list(document.values[:_LOOKED_AT]), 0, _LOOKED_AT), _LOOKED_AT):
         seen = "otel"
         for key in _names(row):
             for prefixes, word in _WORDS:
@@ -108,24 +114,22 @@ def _names(row: dict[str, Any]) -> Iterator[str]:
     yield as_text(row.get("eventName"))
 
 
-def _rows(value: Any, depth: int) -> Iterator[dict[str, Any]]:
+def _rows(value: Any, depth: int, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The objects in a container that are spans, looking at no more than the `most` first of each list."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, list):
-        for item in value:
-            yield from _rows(item, depth + 1)
+        for item in value if most is None else value[:most]:
+            yield from _rows(item, depth + 1, most)
         return
     if not isinstance(value, dict):
         return
-    if is_span(value):
+    own = is_span(value)
+    if own:
         yield value
-        for key in ("children", "child_spans"):
-            if isinstance(value.get(key), list):
-                yield from _rows(value[key], depth + 1)
-        return
-    for key in (*_LISTS, *_SCOPES, *_ROWS):
+    for key in _CHILDREN if own else _CONTAINERS:
         if isinstance(value.get(key), list):
-            yield from _rows(value[key], depth + 1)
+            yield from _rows(value[key], depth + 1, most)
 
 
 def is_span(value: Mapping[str, Any]) -> bool:
@@ -135,6 +139,8 @@ def is_span(value: Mapping[str, Any]) -> bool:
     ):
         return True
     if "attributes" in value and isinstance(value["attributes"], dict) and len(value) <= 3:
+        return True
+    if "body" in value and isinstance(value.get("eventName", value.get("event_name")), str):
         return True
     if "context.span_id" in value or any(
         key.startswith(("gen_ai.", "llm.", "ai.", "attributes.", "openinference.")) for key in value

@@ -36,7 +36,7 @@ _ROLE_LINE: Final = re.compile(
 _MAX_DEPTH: Final = 200
 
 
-class Span(msgspec.Struct, kw_only=True, gc=False):
+class Span(msgspec.Struct, kw_only=True, eq=False):
     """A span with what it holds. `feedback` are scores given to it."""
 
     record: Record
@@ -100,7 +100,7 @@ def _conversation(spans: list[Span], name: str, of: str | None) -> Conversation:
             span.content = _with_texts(span, build)
     calls, history, named = _calls(spans), History(), _names_agents(spans)
     leaves = _leaves(calls)
-    ranges = _replay([span for span in leaves if not span.content.partial], history, named)
+    ranges = _replay(leaves, history, named)
     own = {id(span) for span in leaves}
     for span in sorted(calls, key=lambda span: span.content.partial):
         if id(span) not in own or span.content.partial:
@@ -122,12 +122,14 @@ def _around(
 ) -> None:
     """A record that is no call by itself: it adds what stands nowhere."""
     call = _model_call(span, named)
-    if span.content.partial:
-        outputs = [act for act in call.outputs if not history.holds(act)]
-        if len(outputs) < len(call.outputs):
-            build.warn("partial_output", "a call's output was recorded in part; the whole stands elsewhere")
-        call = msgspec.structs.replace(call, outputs=marked(outputs, ("partial",) if outputs else ()))
-    history.around(call, place)
+    if not span.content.partial or span.encloses:
+        history.around(call, place)
+        return
+    outputs = [act for act in call.outputs if not history.holds(act)]
+    if len(outputs) < len(call.outputs):
+        build.warn("partial_output", "a call's output was recorded in part; the whole stands elsewhere")
+    if outputs:
+        history.put_first(marked(outputs, ("partial",)), call, place[1])
 
 
 def _link(spans: list[Span]) -> None:
@@ -222,9 +224,13 @@ def _at(act: Act, time: float | None) -> Act:
 
 
 def _replay(leaves: list[Span], history: History, named: bool) -> dict[int, tuple[int, int]]:
-    """Take the calls into `history` as they began and ended; gives, for every span around some, from where to
-    where their acts stand."""
-    calls = [_model_call(span, named) for span in leaves]
+    """Take the calls into `history` as they began and ended; gives, for every span around some, from where
+    to where their acts stand. An output that was recorded in part waits: its place is given likewise."""
+    calls = [
+        msgspec.structs.replace(call, outputs=()) if span.content.partial else call
+        for span in leaves
+        for call in (_model_call(span, named),)
+    ]
     moments: list[tuple[float, int]] = []
     latest = 0.0
     for index, call in enumerate(calls):
@@ -239,6 +245,8 @@ def _replay(leaves: list[Span], history: History, named: bool) -> dict[int, tupl
         before = len(history)
         if ends:
             history.finish(nodes.pop(index), calls[index])
+            if leaves[index].content.partial:
+                ranges[id(leaves[index])] = (before, before)
         else:
             nodes[index] = history.begin(calls[index])
         for above in _ancestors(leaves[index]):
@@ -286,13 +294,13 @@ def _runs(spans: list[Span], named: bool) -> list[ToolRun]:
 
 def _outcome(spans: list[Span], calls: list[Span], build: ConversationBuilder) -> None:
     """A run that ended in an error failed; an error before was got over, which is told."""
-    outermost = [span for span in spans if span.parent is None]
+    last_outermost = next((span for span in reversed(spans) if span.parent is None), None)
     last = calls[-1] if calls else None
     for span in spans:
         error = span.record.error
         if error is None or span.content.run is not None:
             continue
-        if span in outermost[-1:] or (span is last and not _spoke(span)):
+        if span is last_outermost or (span is last and not _spoke(span)):
             build.failed(error)
         elif span.content.is_model:
             build.warn("call_failed", f"a call of the model failed: {error[:500]}")

@@ -25,6 +25,8 @@ from sandbox_judge.errors import InputError
 
 NAME: Final = "langfuse"
 
+_Trace = tuple[dict[str, Any], list[Any]]
+
 _TYPES: Final = frozenset(
     {
         "SPAN",
@@ -42,7 +44,15 @@ _TYPES: Final = frozenset(
 
 
 def recognise(document: Document) -> bool:
-    return bool(_traces(document.values[0] if not document.many else list(document.values)))
+    first = document.values[0]
+    return bool(_is_observation(first) and document.many) or bool(_traces(_begun(first)))
+
+
+def _begun(value: Any) -> Any:
+    """A container with the first of its elements alone: enough to tell what it is."""
+    if isinstance(value, dict) and isinstance(value.get("data"), list):
+        return {**value, "data": value["data"][:1]}
+    return value[:1] if isinstance(value, list) else value
 
 
 def read(document: Document) -> Iterator[Conversation]:
@@ -52,26 +62,29 @@ def read(document: Document) -> Iterator[Conversation]:
     yield from conversations(spans, NAME)
 
 
-def _traces(value: Any) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Each trace with its observations; an empty list for what is none."""
+def _traces(value: Any, depth: int = 0) -> list[_Trace]:
+    """Each trace with its observations; an empty list for what is none. Raises InputError for a mixture."""
     if isinstance(value, dict):
         held = value.get("trace")
         trace = held if isinstance(held, dict) else value
         listed = value.get("observations", trace.get("observations"))
         if isinstance(listed, list) and listed and all(map(_is_observation, listed[:3])):
             return [(trace, listed)]
-        if isinstance(value.get("data"), list) and value["data"]:
-            return _traces(value["data"])
-        return []
+        return _traces(value["data"], depth + 1) if isinstance(value.get("data"), list) and not depth else []
     if not isinstance(value, list) or not value:
         return []
     if _is_observation(value[0]):
         return [({}, value)]
-    found = [_traces(item) if isinstance(item, dict) else [] for item in value]
-    if found[0] and not all(found):
-        index = next(n for n, item in enumerate(found, 1) if not item)
-        raise InputError(f"Element {index} is no Langfuse trace, as the first is.", where=f"element {index}")
-    return [trace for item in found for trace in item] if found[0] else []
+    found: list[_Trace] = []
+    for index, item in enumerate(value, 1):
+        inner = _traces(item, depth + 1) if isinstance(item, dict) else []
+        if not inner:
+            if found:
+                where = f"element {index}"
+                raise InputError(f"{where.capitalize()} is no Langfuse trace, as the first is.", where=where)
+            return []
+        found.extend(inner)
+    return found
 
 
 def _is_observation(value: Any) -> bool:

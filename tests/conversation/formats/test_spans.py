@@ -312,6 +312,40 @@ def test_a_stream_recorded_in_pieces_is_one_message():
     ]
 
 
+def test_an_output_recorded_in_part_is_left_out_where_the_whole_stands():
+    held = {"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user"}
+    held["llm.input_messages.0.message.content"] = "Name the tools."
+    for n, piece in enumerate(("a chain", " whip", " and pliers")):
+        held[f"llm.output_messages.{n + 7}.message.role"] = "assistant"
+        held[f"llm.output_messages.{n + 7}.message.content"] = piece
+    call = {"name": "llm", "context": {"span_id": "2", "trace_id": "1"}, "parent_id": "3", "attributes": held}
+
+    def read(answer):
+        around = {"openinference.span.kind": "AGENT"}
+        around["output.value"] = json.dumps({"role": "assistant", "content": answer})
+        run = {"name": "run", "context": {"span_id": "3", "trace_id": "1"}, "attributes": around}
+        return read_conversation([run, call])
+
+    whole = read("You need a chain whip and pliers.")
+    assert told(whole) == [("user", "Name the tools."), ("assistant", "You need a chain whip and pliers.")]
+    assert [w.code for w in whole.warnings] == ["partial_output"]
+    other = read("Look it up.")
+    assert told(other) == [
+        ("user", "Name the tools."),
+        ("assistant", "a chain whip and pliers"),
+        ("assistant", "Look it up."),
+    ]
+    assert other.entries[1].parts[-1] == Unknown(label="partial")
+
+
+def test_log_records_without_their_spans():
+    record = {"traceId": "a1", "spanId": "b1", "attributes": []}
+    said = [("gen_ai.user.message", {"content": "hello"}), ("gen_ai.choice", {"message": {"content": "hi"}})]
+    rows = [{**record, "eventName": name, "body": made.any_value(body)} for name, body in said]
+    document = {"resourceLogs": [{"scopeLogs": [{"logRecords": rows}]}]}
+    assert told(read_conversation(document)) == [("user", "hello"), ("assistant", "hi")]
+
+
 @pytest.mark.parametrize("value", [{"attributes": {}, "name": "x"}, {"resourceSpans": [{"scopeSpans": []}]}])
 def test_spans_without_talk_are_an_error(value):
     with pytest.raises(InputError):
