@@ -9,10 +9,11 @@ from typing import Any, Final
 from sandbox_judge.cli import hooks_install
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.durations import parse_duration
-from sandbox_judge.errors import DeliveryError, UsageError
+from sandbox_judge.errors import DeliveryError, InputError, UsageError
 from sandbox_judge.hosts.host import NAMES
 from sandbox_judge.hosts.jobs import Jobs
 from sandbox_judge.hosts.places import log_line
+from sandbox_judge.hosts.summary import markdown
 from sandbox_judge.hosts.sweep import resume, submit_unseen
 from sandbox_judge.hosts.work import Workshop, work
 from sandbox_judge.paths import state_dir
@@ -43,7 +44,19 @@ def add(subparsers: Any) -> None:
     sweep.add_argument(
         "--since", default=_SINCE, metavar="TIME", help=f"how old a session may be (default {_SINCE})"
     )
+    sweep.add_argument(
+        "--confined",
+        action="store_true",
+        help="jobs come from one who is less trusted: they name conversations, the resident runner all else",
+    )
     sweep.set_defaults(action=_sweep)
+    summary = commands.add_parser(
+        "summary",
+        help="judgements as Markdown, for a CI job's summary",
+        description="Write the judgements in a file of events as a Markdown table to stdout.",
+    )
+    summary.add_argument("events", metavar="FILE")
+    summary.set_defaults(action=_summary)
     one = commands.add_parser("work", help="do one job of the spool (hooks start this)")
     one.add_argument("key", metavar="JOB")
     one.add_argument("--budget", metavar="TIME", help="for everything; without it judging's own")
@@ -72,7 +85,7 @@ def _sweep(args: argparse.Namespace, surface: Surface) -> int:
         raise UsageError(f"{unknown[0]!r} is no host.", remedy=f"Hosts: {', '.join(NAMES)}.")
     idle_s = parse_duration(args.idle, name="--idle")
     since_s = parse_duration(args.since, name="--since")
-    shop = _workshop(surface, None)
+    shop = _workshop(surface, None, confined=args.confined)
     found = sum(
         submit_unseen(name, shop.jobs, surface.environ, idle_s=idle_s, since_s=since_s) for name in args.hosts
     )
@@ -82,7 +95,18 @@ def _sweep(args: argparse.Namespace, surface: Surface) -> int:
     return 0
 
 
-def _workshop(surface: Surface, budget_s: float | None) -> Workshop:
+def _summary(args: argparse.Namespace, surface: Surface) -> int:
+    """Raises InputError."""
+    path = surface.cwd / args.events
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"cannot be read ({os.strerror(error.errno or 0)}).", where=str(path)) from error
+    surface.out(markdown(lines).rstrip("\n"))
+    return 0
+
+
+def _workshop(surface: Surface, budget_s: float | None, *, confined: bool = False) -> Workshop:
     environ = dict(surface.environ)
     state = str(state_dir(environ).path)
     folder = os.path.join(state, "jobs")
@@ -100,4 +124,5 @@ def _workshop(surface: Surface, budget_s: float | None) -> Workshop:
         environ=environ,
         log=lambda text: log_line(environ, text),
         budget_s=budget_s,
+        confined=confined,
     )

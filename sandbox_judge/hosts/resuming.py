@@ -1,7 +1,8 @@
 """What the resident runner does for hooks: jobs that nobody works on are taken up within a moment.
 
-A worker that was killed with its sandbox leaves its job; a hook that only spools (in a container without
-leaves every one. Each pass is a process of its own, so that a large transcript costs the runner no memory.
+A worker that was killed with its sandbox leaves its job, and a hook that only spools (in a container that has
+no keys) leaves every one. Each pass is a process of its own, so that a large transcript costs the runner no
+memory.
 """
 
 import os
@@ -25,7 +26,7 @@ _LEFT_ALONE_S: Final = 3.0
 async def keep_resuming(state: Path, listening: Path, environ: Mapping[str, str]) -> None:
     """Looks for jobs in the state folder until it is cancelled; they are judged through the socket
     `listening`. Faults are logged where hooks log."""
-    words = [sys.executable, "-I", "-m", "sandbox_judge", "hooks", "sweep"]
+    words = [sys.executable, "-I", "-m", "sandbox_judge", "hooks", "sweep", "--confined"]
     ours = {**environ, "SANDBOX_JUDGE_SOCKET": str(listening), "SANDBOX_JUDGE_STATE_DIR": str(state)}
     while True:
         await anyio.sleep(_EVERY_S)

@@ -28,18 +28,29 @@ _LONGEST_S: Final = 900.0
 _STEP_S: Final = 1.0
 _SETTLED_CODES: Final = (0, 1, 3, 4)
 _TOLD_BYTES: Final = 1_000
+# What the platform says of one conversation, and what a resident runner takes from anybody who may call it.
+_OF_THE_CONVERSATION: Final = frozenset(
+    {"COMMIT", "CONVERSATION_ID", "STATUS", "ENVIRONMENT", "SERVICE_NAME", "RUNTIME_ID", "RUNTIME_GROUP_ID"}
+    | {"TRACE_ID", "SPAN_ID", "EXPERIMENT_ID", "EXPERIMENT_ARM_ID"}
+)
 _SOCKET: Final = "SANDBOX_JUDGE_SOCKET"
 _FOREGROUND_SETTLE: Final = 0.25
 
 
 class Workshop(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker works with. `budget_s`: all that it has, in the foreground; None: judging's own."""
+    """What a worker works with. `budget_s`: all that it has, in the foreground; None: judging's own.
+
+    `confined`: jobs are written by one who is less trusted than we are (an agent's container that shares its
+    spool with a runner which holds the keys). They then name the conversation alone: recipe, settings and
+    sinks are the runner's, and transcripts must lie below the home or the state folder.
+    """
 
     jobs: Jobs
     state: str
     environ: Mapping[str, str]
     log: Callable[[str], None]
     budget_s: float | None = None
+    confined: bool = False
 
 
 def work(shop: Workshop, key: str) -> bool:
@@ -72,8 +83,10 @@ def _worked(shop: Workshop, key: str, job: Job, started: float) -> bool:
     attempts = attempts + 1 if isinstance(attempts, int) else 1
     if attempts > MOST_ATTEMPTS:
         return shop.jobs.finish(key, job, f"given up after {MOST_ATTEMPTS} attempts", failed=True)
-    environ = environment_of(job, shop.environ)
+    environ = environment_of(job, shop.environ, confined=shop.confined)
     environ |= _pinned(shop, job, environ)
+    if shop.confined and not _is_below(str(job.get("transcript")), (environ.get("HOME", ""), shop.state)):
+        return shop.jobs.finish(key, job, "its transcript lies elsewhere than transcripts do", failed=True)
     job = shop.jobs.update(key, job, attempts=attempts, environ=_own(environ))
     shim = str(job.get("shim"))
     if shim not in NAMES:
@@ -110,6 +123,8 @@ def _run(shop: Workshop, made: Prepared, environ: dict[str, str], left: float | 
     """Judges one document in a process of its own: its exit code and what it said."""
     socket = environ.get(_SOCKET)
     words = [sys.executable, "-I", "-m", "sandbox_judge", *(["call", socket] if socket else ["run"]), "-q"]
+    if socket and shop.confined:
+        words.append("--no-fallback")
     if left is not None:
         words += ["--budget", f"{max(0.3, left - 0.2):.3f}"]
     environ = {**environ, "SANDBOX_JUDGE_ACTIVE": "1"}
@@ -134,16 +149,30 @@ def _run(shop: Workshop, made: Prepared, environ: dict[str, str], left: float | 
     return done.returncode, done.stderr[-_TOLD_BYTES:].decode("utf-8", "replace").strip()
 
 
-def environment_of(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of judging: ours, with what the hook's own said about us."""
+def environment_of(job: Job, environ: Mapping[str, str], *, confined: bool = False) -> dict[str, str]:
+    """The environment of judging: ours, with what the hook's own said about us; `confined`: about the
+    conversation alone."""
     taken = job.get("environ")
     words = taken if isinstance(taken, dict) else {}
     ours = {
         key: value
         for key, value in words.items()
         if isinstance(key, str) and isinstance(value, str) and key.startswith("SANDBOX_JUDGE_")
+        if not confined or key.removeprefix("SANDBOX_JUDGE_") in _OF_THE_CONVERSATION
     }
     return {**environ, **ours}
+
+
+def _is_below(path: str, folders: tuple[str, ...]) -> bool:
+    """Whether a path, links followed, lies in one of the folders; a path that was not named does."""
+    if not path:
+        return True
+    try:
+        real = os.path.realpath(path)
+        homes = [os.path.realpath(folder) for folder in folders if os.path.isabs(folder)]
+        return any(os.path.commonpath([real, home]) == home for home in homes)
+    except (OSError, ValueError):
+        return False
 
 
 def _own(environ: Mapping[str, str]) -> dict[str, str]:

@@ -317,6 +317,28 @@ def test_the_resident_runner_takes_up_what_was_left(stage, shared):
     assert event["id"] in kept  # the runner's own sink has it, under the same id
 
 
+def test_a_confined_job_names_its_conversation_alone(stage, shared):
+    """The agent shares its spool with a runner that has the keys: it must not choose where they go."""
+    payload, path = placed(stage, shared, "claude-code")
+    evil = stage.folder / "evil.json"
+    evil.write_text("{}")
+    spooling = stage.environ | {"SANDBOX_JUDGE_SPOOL_ONLY": "1", "SANDBOX_JUDGE_SETTINGS": str(evil),
+                                "SANDBOX_JUDGE_SINK": f"file:{stage.folder}/stolen"}  # fmt: skip
+    stage.fire("claude-code", payload, environ=spooling)
+    outside = stage.folder / "secret.jsonl"
+    outside.write_bytes(path.read_bytes())
+    link = stage.home / "link.jsonl"
+    link.symlink_to(outside)
+    for number, place in enumerate((outside, link)):
+        other = payload | {"session_id": f"o{number}", "transcript_path": str(place)}
+        stage.fire("claude-code", other, environ=spooling)
+    assert "3 jobs done" in stage.hooks("sweep", "--confined")
+    (event,) = stage.events(seconds=0)
+    assert event["payload"]["result"] == "pass"  # by the runner's own settings
+    assert not (stage.folder / "stolen").exists()
+    assert len(stage.jobs("failed")) == 2
+
+
 def test_sessions_that_no_event_told_of_are_found_once(stage, shared):
     _, path = placed(stage, shared, "claude-code")
     assert "0 jobs done" in stage.hooks("sweep", "claude-code")
