@@ -61,7 +61,7 @@ def read_file(path: Path, *, most: int) -> bytes:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror}).", where=str(path)) from error
     if len(data) > most:
-        raise InputError(f"is larger than {most >> 20} MiB.", where=str(path))
+        raise InputError(f"is larger than {most:,} bytes.", where=str(path))
     return data
 
 

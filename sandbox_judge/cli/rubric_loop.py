@@ -105,6 +105,7 @@ async def _looped(args: argparse.Namespace, surface: Surface, runbook: Runbook, 
     budget_s = max(0.0, parse_duration(args.budget, name="--budget"))
     deadline = anyio.current_time() + budget_s
     results = surface.cwd / args.outputs
+    _check_folder(args, surface, results)
     try:
         results.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -139,6 +140,17 @@ async def _looped(args: argparse.Namespace, surface: Surface, runbook: Runbook, 
         write_json(results / REPORT, _report(runbook, outcome, document))
     _show(args, surface, runbook, outcome, document)
     return outcome
+
+
+def _check_folder(args: argparse.Namespace, surface: Surface, results: Path) -> None:
+    for inside in (surface.cwd, surface.cwd / args.runbook):
+        # Another version is put back by taking away what it does not have: that must not be one's own work.
+        if Path(os.path.realpath(inside)).is_relative_to(os.path.realpath(results)):
+            raise UsageError(
+                f"{args.outputs} holds more than outputs: {inside} lies in it.",
+                where="--outputs",
+                remedy="Name a folder of its own, which the agent fills.",
+            )
 
 
 def _agent(

@@ -143,7 +143,7 @@ def _score(value: Any, path: Path) -> Score:
 def _null(value: Mapping[str, Any]) -> Invalid:
     error = value.get("error")
     given = error.get("type") if isinstance(error, dict) else None
-    known: ErrorType = given if given in get_args(ErrorType) else "out_of_vocabulary"
+    known: ErrorType = next((one for one in get_args(ErrorType) if one == given), "out_of_vocabulary")
     if isinstance(error, dict):
         return Invalid(type=known, message=str(error.get("message") or ""))
     shown = json.dumps(value.get("score"))[:60]

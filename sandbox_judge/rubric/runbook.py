@@ -14,7 +14,7 @@ from sandbox_judge.rubric.markdown import Block, Fence, Prose, Table, blocks_of
 from sandbox_judge.rubric.table import columns_of, other_scale, read_criteria
 from sandbox_judge.rubric.threshold_line import is_threshold_line, read_threshold
 
-MOST_BYTES: Final = 2 * 1024 * 1024
+MOST_BYTES: Final = 512 * 1024
 _SECTION_CHECKS: Final = "code checks"
 _SECTION_LIST: Final = "checklist"
 _CHECK: Final = re.compile(r"([A-Za-z0-9._-]{1,100})\s*(?:—|–|--|-|:)\s*(.{1,500})")
@@ -86,7 +86,7 @@ def read_runbook(data: bytes, *, name: str, given: Mapping[str, str] | None = No
     """Reads a runbook; `given` are parameters from the command line. Raises InputError for bytes that are no
     text, or too many."""
     if len(data) > MOST_BYTES:
-        raise InputError("is larger than 2 MiB, which no runbook is.", where=name)
+        raise InputError("is larger than 512 KiB, which no runbook is.", where=name)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -13,6 +13,8 @@ from sandbox_judge.rubric.markdown import Table
 
 _CRITERION: Final = frozenset({"criterion", "criteria"})
 _LEVEL: Final = re.compile(r"\W{0,4}(\d{1,3})(?![\w%/]|[.,]\d)")
+# Each is a model call: what is longer is no rubric, or a mistake.
+MOST_CRITERIA: Final = 100
 _WANTED: Final = frozenset({5, 3, 1})
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]{1,80}\}|\.{3}|…|\b(?:TODO|TBD|FIXME)\b:?.{0,80}")
 _PARAMETER: Final = re.compile(r"\{\{\s*([\w.-]{1,100})\s*\}\}")
@@ -67,6 +69,9 @@ def read_criteria(
             )
         )
         doubts += _row_doubts(criteria[-1])
+    if len(criteria) > MOST_CRITERIA:
+        message = f"{len(criteria):,} criteria are more than a rubric has ({MOST_CRITERIA} at most)"
+        return (), (_error("rubric_too_long", message, table.line),)
     if not criteria:
         doubts.append(_error("rubric_empty", "the rubric table has no criterion", table.line))
     doubts += _table_doubts(table, levels, criteria)

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -252,6 +254,16 @@ def test_loop_where_nothing_is_scored_fails(place, tmp_path):
         )
 
 
+def test_a_folder_that_holds_more_than_outputs_is_refused(place, tmp_path):
+    (tmp_path / "mine.txt").write_text("keep me")
+    for folder in (".", "..", str(tmp_path)):
+        done = run_main(
+            "rubric", "loop", RUNBOOK, "--agent", "true", "--outputs", folder, environ=place, cwd=tmp_path
+        )
+        assert (done.code, "more than outputs" in done.err) == (2, True)
+    assert (tmp_path / "mine.txt").read_text() == "keep me"
+
+
 def test_loop_tells_of_criteria_that_the_agent_left_out(place, tmp_path, agent):
     text = (
         (tmp_path / "agent.py")
@@ -267,3 +279,39 @@ def test_loop_tells_of_criteria_that_the_agent_left_out(place, tmp_path, agent):
     assert report["verdict"] == "fail"
     assert [check["id"] for check in report["checks"] if check["kind"] == "judge"] == ["accuracy"]
     assert report["checks"][-1]["id"] == "every-criterion-is-scored"
+
+
+def test_a_signal_ends_the_loop_and_the_agent(place, tmp_path):
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    (tmp_path / "sleeper.py").write_text(code)
+    words = ["rubric", "loop", RUNBOOK, "--agent", f"{sys.executable} sleeper.py", "--outputs", "res"]
+    loop = subprocess.Popen(
+        [sys.executable, "-m", "sandbox_judge", *map(str, words)],
+        env={**os.environ, **place}, cwd=tmp_path, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    end = time.monotonic() + 20
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < end:
+        time.sleep(0.02)
+    loop.send_signal(signal.SIGTERM)
+    assert b"were killed" in loop.communicate(timeout=10)[1]
+    assert loop.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(pid.read_text()), 0)
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("command", "needs"), [("rubric", True), ("grade", True), ("simple-judge", False)])
+def test_what_is_not_installed_is_told(tmp_path, command, needs):
+    code = (
+        "import importlib.util as u, sys\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'markdown_it' else real(name, *a)\n"
+        f"sys.argv = ['sandbox-judge', {command!r}, '--help']\n"
+        "from sandbox_judge.cli.main import console\n"
+        "console()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == (2 if needs else 0)
+    assert ("sandbox-judge[rubric]" in done.stderr) == needs

@@ -108,6 +108,12 @@ def test_two_tables_are_an_error_and_neither_is_used():
     assert [d.line for d in book.errors if d.code == "rubric_several"] == [12]
 
 
+def test_a_table_of_a_thousand_rows_is_no_rubric():
+    book = runbook(TABLE.rstrip() + "\n" + "| 9 | a | b | c | d |\n" * 1_000)
+    assert [doubt.code for doubt in book.errors] == ["rubric_too_long"]
+    assert not book.criteria
+
+
 def test_cells_keep_their_signs_and_lose_their_marks():
     book = runbook(
         "| Criterion | 5 | 3 | 1 |\n|-|-|-|-|\n"
