@@ -97,20 +97,12 @@ class _Hook:
 
     async def _run(self, started: float, tasks: anyio.abc.TaskGroup) -> int:
         request, surface = self.request, self.surface
-        with anyio.CancelScope() as early:
-            tasks.start_soon(self._hurry, early)
-            files = self._settings()
-            taken = await self._input(started)
-            subjects = taken.subjects(id=request.id, every=request.every)
-            recipe = await self._recipe(taken, started)
-        if early.cancelled_caught and self.received is not None:
-            with anyio.CancelScope(deadline=anyio.current_time() + _LEAST_DELIVERY_S) as early:
-                taken = self._unread(self.received)
-                subjects = taken.subjects()
-                recipe = await self._recipe(taken, started)
-        if early.cancelled_caught:
+        files = self._settings()
+        known = await self._known(started, tasks)
+        if known is None:
             surface.err("sandbox-judge: stopped before the recipe was read; no judge was known yet.")
             return self.interrupts.exit_code or 70
+        taken, subjects, recipe = known
         settings = live_settings(files, envelope=taken.envelope, recipe_id=recipe.recipe_id)
         budget = budget_in_force(
             settings,
@@ -156,6 +148,25 @@ class _Hook:
         with anyio.CancelScope(deadline=anyio.current_time() + _LET_GO_S, shield=True):
             await lanes.aclose()
         return self._code(delivered)
+
+    async def _known(
+        self, started: float, tasks: anyio.abc.TaskGroup
+    ) -> tuple[Input, tuple[Subject, ...], LoadedRecipe] | None:
+        """Input and recipe; None for a run that was stopped before there was enough of them to give nulls."""
+        taken: Input | None = None
+        subjects: tuple[Subject, ...] = ()
+        with anyio.CancelScope() as early:
+            tasks.start_soon(self._hurry, early)
+            taken = await self._input(started)
+            subjects = taken.subjects(id=self.request.id, every=self.request.every)
+            return taken, subjects, await self._recipe(taken, started)
+        if early.cancelled_caught and self.received is not None:
+            with anyio.CancelScope(deadline=anyio.current_time() + _LEAST_DELIVERY_S):
+                if taken is None:
+                    taken = self._unread(self.received)
+                    subjects = taken.subjects()
+                return taken, subjects, await self._recipe(taken, started)
+        return None
 
     async def _hurry(self, scope: anyio.CancelScope) -> None:
         await self.stop.wait()
