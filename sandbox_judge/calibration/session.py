@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import msgspec
 
 from sandbox_judge.calibration.agreement import FIGURES, Agreement, require_science
@@ -25,13 +26,19 @@ from sandbox_judge.calibration.record import (
     record_bytes,
 )
 from sandbox_judge.calibration.row import FixtureRow, Split
-from sandbox_judge.calibration.shortcuts import Shortcut, features, shortcuts
+from sandbox_judge.calibration.shortcuts import Features, Shortcut, features, shortcuts
 from sandbox_judge.calibration.trials import Grader
 from sandbox_judge.clock import utc_now
 from sandbox_judge.contract import CONTRACT_VERSION
+from sandbox_judge.conversation.events import gate_events
 from sandbox_judge.errors import InputError, UsageError
+from sandbox_judge.gate.gate import Missed, decide
+from sandbox_judge.gate.match import compile_gate
 from sandbox_judge.nulls import Invalid
+from sandbox_judge.recipe.judge import Judge
 
+# A gate that takes longer would be a null in the hook too.
+_GATE_S: Final = 1.0
 _FLOORED: Final = ("fail_recall", "pass_recall")
 
 
@@ -95,7 +102,7 @@ async def calibrate(
     record, guarded = _guarded(wish, grader, dataset, asked) if wish.split == "test" else (None, None)
     measuring = Measuring(grader, dataset, repeats=wish.repeats, step=step)
     measured = await measuring.run(rows, concurrency=wish.concurrency, max_invalid=wish.max_invalid)
-    found = shortcuts([(str(row.expected), features(row.conversation)) for row in _fixtures(dataset, rows)])
+    found, missed = await _read_again(grader.judge, dataset, rows)
     outcome = Outcome(
         measured=measured,
         dataset_hash=dataset.dataset_hash,
@@ -103,7 +110,7 @@ async def calibrate(
         look=guarded.look if guarded is not None else None,
         shortcuts=found,
         missed=tuple(_missed(measured.agreement, wish)),
-        warnings=tuple(_warnings(measured, found, wish)),
+        warnings=(*_gate_warning(missed, len(rows)), *_warnings(measured, found, wish)),
         certified=wish.certify,
     )
     if record is not None and measured.agreement.withheld is None:
@@ -125,8 +132,28 @@ def read_record_file(path: Path, judge: str) -> Record:
     return read_record(data, where=str(path), judge=judge)
 
 
-def _fixtures(dataset: Dataset, rows: Sequence[Known]) -> list[FixtureRow]:
-    return [row for _, row in dataset.read(rows) if isinstance(row, FixtureRow)]
+async def _read_again(
+    judge: Judge, dataset: Dataset, rows: Sequence[Known]
+) -> tuple[tuple[Shortcut, ...], int]:
+    """What surface features would reach on these rows, and how many of them the judge's gate lets pass by."""
+    gate, missed = compile_gate(judge.on), 0
+    seen: list[tuple[str, Features]] = []
+    for _, row in dataset.read(rows):
+        if isinstance(row, FixtureRow):
+            seen.append((str(row.expected), features(row.conversation)))
+            if gate.matchers:
+                until = anyio.current_time() + _GATE_S
+                outcomes = await decide([gate], list(gate_events(row.conversation)), deadline=until)
+                missed += isinstance(outcomes[0], Missed)
+    return shortcuts(seen), missed
+
+
+def _gate_warning(missed: int, rows: int) -> tuple[str, ...]:
+    if not missed:
+        return ()
+    return (
+        f"{missed} of {rows} rows never reach this judge in the hook: its gate (`on`) does not match them",
+    )
 
 
 def _guarded(wish: Wish, grader: Grader, dataset: Dataset, asked: Asked) -> tuple[Record, Guarded]:

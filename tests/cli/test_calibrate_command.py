@@ -257,6 +257,12 @@ def test_what_cannot_be_is_told(shop, argv, told):
     assert shop.server.requests == []
 
 
+def test_rows_that_the_gate_lets_pass_by_are_told(shop):
+    gate = '  - {event: message, match: {role: assistant, text: "/^Yes/"}}\n'
+    shop.judge.write_text(judge_text("tone", on=gate))
+    assert "3 of 6 rows never reach this judge in the hook" in shop.json()["warnings"][0]
+
+
 def test_rows_without_an_approver_are_refused(shop):
     shop.rows([row("a", "Yes.", "pass", "dev", approved_by=None)])
     done = shop.run()
