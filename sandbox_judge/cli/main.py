@@ -121,7 +121,7 @@ def _dispatch(argv: list[str], surface: Surface) -> int:
     if command == "call":  # takes the arguments of `run`, and reads them itself
         return int(module.run_words(words, surface))
     parser = _parser(surface)
-    subparsers = parser.add_subparsers(dest="command", parser_class=type(parser))
+    subparsers = parser.add_subparsers(dest="command", prog="sandbox-judge", parser_class=type(parser))
     module.add(subparsers)
     _add_everywhere(subparsers)
     arguments = parser.parse_args([command, *words])
