@@ -185,7 +185,7 @@ LAYERS: list[list[str]] = [
     ["store.collector", "store.tally", "store.forwarding"],
     ["store.commit_order", "store.evidence", "store.forwarder"],
     ["store.trend", "store.listing", "store.asking"],
-    ["store.compare"],
+    ["store.compare", "store.corrected"],
     ["store.experiment", "store.rendering", "store.html", "store.page_server"],
     ["store.report", "store.regrading"],
     ["coverage.observed", "coverage.survival"],

@@ -109,6 +109,23 @@ def tally(cells: Iterable[Cell]) -> Tally:
     )
 
 
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answered, and where, as calibration records tell models apart."""
+
+    endpoint: str
+    response_model: str | None
+
+
+def by_model(cells: Iterable[Cell]) -> dict[Model, Tally]:
+    """The verdicts of each model that answered."""
+    found: dict[Model, list[Cell]] = {}
+    for cell in cells:
+        if cell.result is not None:
+            one = Model(endpoint=cell.series.endpoint or "default", response_model=cell.series.response_model)
+            found.setdefault(one, []).append(cell)
+    return {one: tally(own) for one, own in found.items()}
+
+
 # Dimensions whose change within a comparable set is drift: shown, never hidden (`spec/events.md`).
 DRIFTING = ("response_model", "endpoint", "output_mode", "dropped", "lane", "sample_rate")
 

@@ -1,7 +1,7 @@
 """A judge's pass rate over versions or time, cut into segments of what may be compared. Pure."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
@@ -9,7 +9,18 @@ import msgspec
 
 from sandbox_judge.figures import Z95
 from sandbox_judge.store.commit_order import CommitOrder, first_seen, in_order
-from sandbox_judge.store.tally import Cell, Comparable, Drift, Tally, comparable, drift, facets, tally
+from sandbox_judge.store.tally import (
+    Cell,
+    Comparable,
+    Drift,
+    Model,
+    Tally,
+    by_model,
+    comparable,
+    drift,
+    facets,
+    tally,
+)
 
 By = Literal["version", "day", "week", "month"]
 K = TypeVar("K", bound=Hashable)
@@ -23,6 +34,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     last: int
     facets: dict[str, tuple[str, ...]]
+    by_model: Mapping[Model, Tally] = {}
     unknown_commit: bool = False
     drift: tuple[Drift, ...] = ()
 
@@ -116,6 +128,7 @@ def _segment(
                 first=min(cell.first for cell in own),
                 last=max(cell.last for cell in own),
                 facets=found,
+                by_model=by_model(own),
                 unknown_commit=order.unknown(key),
                 drift=drift(points[-1].facets, found) if points else (),
             )
@@ -150,19 +163,24 @@ def moment_text(at: int) -> str:
     return datetime.fromtimestamp(at / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def as_json(lines: Sequence[Line], z: float = Z95) -> list[dict[str, Any]]:
-    """Lines for a program: figures computed, undefined ones null, times in RFC 3339."""
+def as_json(
+    lines: Sequence[Line], z: float = Z95, *, more: Callable[[Segment, Point], dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Lines for a program: figures computed, undefined ones null, times in RFC 3339. `more` gives further
+    keys of a point."""
     return [
         {
             "environment": line.environment,
             "service": line.service,
-            "segments": [_segment_json(segment, z) for segment in line.segments],
+            "segments": [_segment_json(segment, z, more) for segment in line.segments],
         }
         for line in lines
     ]
 
 
-def _segment_json(segment: Segment, z: float) -> dict[str, Any]:
+def _segment_json(
+    segment: Segment, z: float, more: Callable[[Segment, Point], dict[str, Any]] | None
+) -> dict[str, Any]:
     return {
         **msgspec.structs.asdict(segment.set),
         "known_contract": segment.set.known,
@@ -178,6 +196,7 @@ def _segment_json(segment: Segment, z: float) -> dict[str, Any]:
                 "unknown_commit": point.unknown_commit,
                 "seen": point.facets,
                 "drift": msgspec.to_builtins(point.drift),
+                **(more(segment, point) if more else {}),
             }
             for point in segment.points
         ],
