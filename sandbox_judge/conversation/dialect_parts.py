@@ -114,7 +114,7 @@ def plain_parts(content: Any, depth: int = 0) -> tuple[Part, ...]:
 def _is_part(block: Any) -> bool:
     if not isinstance(block, dict):
         return False
-    kind = block.get("type")
+    kind = block.get("type") or block.get("block_type")
     if not isinstance(kind, str):
         return len(block) == 1 and isinstance(block.get("text"), str)
     if kind in _TEXTS:
@@ -126,7 +126,7 @@ def _block(block: Any, role: str) -> Iterator[Act | Part]:
     if isinstance(block, str):
         yield Text(text=block)
     elif isinstance(block, dict):
-        kind = block.get("type")
+        kind = block.get("type") or block.get("block_type")
         if isinstance(kind, str) and kind:
             yield from _typed(kind, block, role)
         else:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sandbox_judge.conversation.acts import Act, Answered, Called, Said
 from sandbox_judge.conversation.dialect_parts import answered, called, part_acts, plain_parts, thought
 from sandbox_judge.conversation.model import Part, Reasoning, Refusal, Text
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, media, unknown
 from sandbox_judge.conversation.ui_parts import is_ui_part, ui_acts
 
 _LANGCHAIN: Final[Mapping[str, str]] = {
@@ -64,6 +64,8 @@ _ITEMS: Final = frozenset(
         "reasoning",
     }
 )
+# Under these a request may hold the user's words as text.
+_TEXTS: Final = ("prompt", "input", "contents")
 _MAX_DEPTH: Final = 6
 
 
@@ -79,18 +81,41 @@ def acts_of(value: Any, role: str, depth: int = 0) -> list[Act] | None:
     if depth > _MAX_DEPTH:
         return None
     if isinstance(value, list):
-        found: list[Act] = []
-        for item in value:
-            inner = acts_of(item, role, depth + 1) if isinstance(item, dict | list) else None
-            if inner is None:
-                return None
-            found.extend(inner)
-        return found
+        return _listed(value, role, depth)
     if not isinstance(value, dict):
         return None
     if (message := as_message(value)) is not None:
         return message_acts(message, role)
     return _holder(value, role, depth)
+
+
+def _listed(value: list[Any], role: str, depth: int) -> list[Act] | None:
+    """The acts of a list in which something is a message; what else stands in it is kept as placeholders."""
+    inner = [
+        acts_of(item, role, depth + 1) if isinstance(item, dict | list) and not _is_definition(item) else None
+        for item in value
+    ]
+    if value and all(acts is None for acts in inner):
+        return None
+    found: list[Act] = []
+    for item, acts in zip(value, inner, strict=True):
+        if acts is not None:
+            found.extend(acts)
+        elif isinstance(item, str):
+            found.append(Said(role=role, parts=(Text(text=item),)))
+        elif item is not None and not _is_definition(item):
+            kind = item.get("type") if isinstance(item, dict) else None
+            found.append(Said(role=role, parts=(unknown(kind or "item", item),)))
+    return found
+
+
+def _is_definition(item: Any) -> bool:
+    """A tool's definition, which some tracers write among the messages (as a tool's message, at that)."""
+    if not isinstance(item, dict):
+        return False
+    held = item.get("content") if item.get("role") == "tool" and "tool_call_id" not in item else item
+    function = held.get("function") if isinstance(held, dict) and held.get("type") == "function" else None
+    return (isinstance(function, dict) and "parameters" in function) or set(item) == {"tools"}
 
 
 def as_message(value: dict[str, Any]) -> dict[str, Any] | None:
@@ -115,6 +140,8 @@ def as_message(value: dict[str, Any]) -> dict[str, Any] | None:
         return value
     if isinstance(value.get("toolCallId"), str) and isinstance(value.get("toolName"), str):
         return {"role": "assistant", "content": [{"type": "tool-call", **value}]}
+    if isinstance(value.get("parts"), list) and "role" not in value and "type" not in value:
+        return {**value, "role": ""}
     return None
 
 
@@ -124,6 +151,7 @@ _SPEECH: Final = (
     "parts",
     "text",
     "contents",
+    "blocks",
     "tool_calls",
     "function_call",
     "refusal",
@@ -210,7 +238,7 @@ def _timed(act: Called | Answered, time: Any) -> Act:
 
 
 def _content(message: Mapping[str, Any]) -> Any:
-    for key in ("content", "parts", "contents", "text"):
+    for key in ("content", "parts", "contents", "blocks", "text"):
         if message.get(key) is not None and message.get(key) != []:
             return message[key]
     return None
@@ -295,8 +323,11 @@ def _holder(value: dict[str, Any], role: str, depth: int) -> list[Act] | None:
     )
     for key in ("messages", "contents", "input", "prompt", "new_message", "history", "chat_history"):
         held = value.get(key)
-        if isinstance(held, str) and held and key in ("prompt", "input") and _is_request(value):
+        if isinstance(held, str) and held and key in _TEXTS and _is_request(value):
             found.append(Said(role="user", parts=(Text(text=held),)))
+            break
+        if key in _TEXTS and isinstance(held, list) and held and all(isinstance(t, str) for t in held):
+            found.extend(Said(role="user", parts=(Text(text=item),)) for item in held)
             break
         if isinstance(held, list | dict) and held:
             inner = acts_of(held, "user", depth + 1)

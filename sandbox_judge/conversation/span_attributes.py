@@ -227,7 +227,8 @@ def _events(record: Record) -> Sides:
             found = _numbered(event.attributes.get(key), role) or []
             (inputs if role == "user" else outputs).extend(found)
         elif event.name.startswith("gen_ai."):
-            body = {**event.attributes, **(event.body if isinstance(event.body, dict) else {})}
+            written = loaded(event.attributes.get("gen_ai.event.content") or event.body)
+            body = {**event.attributes, **(written if isinstance(written, dict) else {})}
             opened = {k: loaded(v) if k in ("message", "tool_calls") else v for k, v in body.items()}
             opened["content"] = loaded_parts(opened.get("content"))
             found = acts_of({**opened, "event.name": event.name}, "user") or []

@@ -16,7 +16,7 @@ from sandbox_judge.conversation.dialects import acts_of
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.feedback import instant
 from sandbox_judge.conversation.model import Conversation
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, without_blobs
 from sandbox_judge.conversation.span_attributes import Content, content_of
 from sandbox_judge.conversation.span_records import Attributes, Record, flat
 from sandbox_judge.conversation.span_tree import Span, conversations
@@ -162,8 +162,7 @@ def _content(observation: dict[str, Any], record: Record, trace: dict[str, Any])
     if inputs is None or (told.inputs is not None and len(told.inputs) > len(inputs)):
         inputs = told.inputs
     outputs = outputs if outputs is not None else told.outputs
-    text_in = given if isinstance(given, str) and given else told.text_in
-    text_out = answer if isinstance(answer, str) and answer else told.text_out
+    text_in, text_out = _text(given, is_model) or told.text_in, _text(answer, is_model) or told.text_out
     if text_in is None and record.parent is None and isinstance(top := loaded(trace.get("input")), str):
         text_in = top
     if text_out is None and record.parent is None and isinstance(top := loaded(trace.get("output")), str):
@@ -178,6 +177,13 @@ def _content(observation: dict[str, Any], record: Record, trace: dict[str, Any])
         finish=told.finish,
         partial=told.partial and outputs is told.outputs,
     )
+
+
+def _text(value: Any, is_model: bool) -> str | None:
+    """Text as it is; what else a model was given or gave, and is no message, as JSON."""
+    if isinstance(value, str):
+        return value or None
+    return as_text(without_blobs(value)) if is_model and isinstance(value, dict | list) and value else None
 
 
 def _talk(value: Any, role: str) -> list[Act] | None:

@@ -12,7 +12,7 @@ from sandbox_judge.conversation.dialects import acts_of, as_message, message_act
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.feedback import instant
 from sandbox_judge.conversation.model import Conversation, Part
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, without_blobs
 from sandbox_judge.conversation.span_attributes import Content
 from sandbox_judge.conversation.span_records import Record
 from sandbox_judge.conversation.span_tree import Span, conversations
@@ -128,7 +128,8 @@ def _text(value: Any) -> str | None:
     prompts = value.get("prompts")
     if isinstance(prompts, list) and prompts and all(isinstance(item, str) for item in prompts):
         return "\n".join(prompts)
-    return next((held for key in _TEXT_KEYS if isinstance(held := value.get(key), str) and held), None)
+    told = next((held for key in _TEXT_KEYS if isinstance(held := value.get(key), str) and held), None)
+    return told or (as_text(without_blobs(value)) if value else None)
 
 
 def _tool(record: Record, given: Any, answer: Any) -> ToolRun:

@@ -175,7 +175,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reads_or_tells(shape):
     @given(SHAPES[shape])
-    @settings(max_examples=100, phases=[Phase.generate, Phase.shrink])
+    @settings(max_examples=60, phases=[Phase.generate, Phase.shrink])
     def holds(value):
         document = document_of(value)
         for adapter in ADAPTERS:

@@ -338,6 +338,18 @@ def test_an_output_recorded_in_part_is_left_out_where_the_whole_stands():
     assert other.entries[1].parts[-1] == Unknown(label="partial")
 
 
+def test_events_whose_content_is_one_attribute():
+    """As Semantic Kernel and Azure's clients write them."""
+    said = [
+        ("gen_ai.system.message", {"role": "system", "content": "Be brief."}),
+        ("gen_ai.user.message", {"role": "user", "content": "hello"}),
+        ("gen_ai.choice", {"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}),
+    ]
+    events = [{"name": n, "attributes": {"gen_ai.event.content": json.dumps(body)}} for n, body in said]
+    span = {"name": "chat", "spanId": "1", "attributes": {"gen_ai.system": "az"}, "events": events}
+    assert told(read_conversation(span)) == [("system", "Be brief."), ("user", "hello"), ("assistant", "hi")]
+
+
 def test_log_records_without_their_spans():
     record = {"traceId": "a1", "spanId": "b1", "attributes": []}
     said = [("gen_ai.user.message", {"content": "hello"}), ("gen_ai.choice", {"message": {"content": "hi"}})]
