@@ -130,6 +130,9 @@ class SpoolFile:
         try:
             known = msgspec.json.decode(record, type=_Record)
         except (msgspec.DecodeError, RecursionError):
+            known = _Record(id="")
+        if not (known.sinks or known.refused or known.taken):
+            # No JSON, or nothing that we write: a damaged name of a key must not lose an event.
             if not record.endswith(b"\n"):
                 self._size = offset
             return False

@@ -169,6 +169,17 @@ def test_a_damaged_line_amid_the_file_is_kept_and_told_and_hides_nothing(spool, 
     assert left(spool) == {}
 
 
+def test_an_event_whose_receivers_cannot_be_read_is_kept_and_told(spool, event):
+    file = spool.create()
+    file.append([event(1)], [A])
+    path = spool.directory / file.name
+    file.close()
+    path.write_bytes(path.read_bytes().replace(b'"sinks"', b'"si\xeeks"'))
+    assert left(spool) == {}
+    assert files(spool) == [path.name + DAMAGED]
+    assert "1 of its lines cannot be read" in spool.warnings[0]
+
+
 def test_a_full_disk_takes_the_half_record_back(spool, event):
     file = spool.create()
     file.append([event(1)], [A])
