@@ -85,6 +85,12 @@ def wait_for(condition, seconds=20):
         time.sleep(0.01)
 
 
+def catches(pid, number):
+    """Whether a process has a handler for a signal (Linux)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("SigCgt:")[2].split()[0], 16) >> number - 1 & 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_is_the_deadline_now(tmp_path, number):
     with ModelServer(hang) as server:
@@ -110,7 +116,7 @@ def test_a_signal_is_the_deadline_now(tmp_path, number):
 def test_a_signal_while_stdin_is_still_open(tmp_path, server):
     hook = Hook(tmp_path, server.base_url)
     child = hook.start()
-    time.sleep(0.5)
+    wait_for(lambda: catches(child.pid, signal.SIGTERM))
     child.send_signal(signal.SIGTERM)
     child.stdin.close()
     assert child.wait(5) == 143
