@@ -256,9 +256,20 @@ def signalled(site, address, number):
             sent.append(number)
             child.send_signal(number)
 
-    timer = threading.Timer(site.random.uniform(0.0, 0.6), send)
+    talk = TALK
+    if site.random.random() < 0.5:  # while a model is asked: on a busy machine most would fall before
+        talk, asked = "", len(site.model.server.requests)
+        child.stdin.write(TALK.encode())
+        child.stdin.flush()
+        end = time.monotonic() + 5
+        while len(site.model.server.requests) == asked and child.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+        delay_s = site.random.uniform(0.0, 0.2)
+    else:
+        delay_s = site.random.uniform(0.0, 0.6)
+    timer = threading.Timer(delay_s, send)
     timer.start()
-    done = finished(child, TALK)
+    done = finished(child, talk)
     timer.join()
     orderly = done.code in (0, 3, SIGNALS[number]) and done.code >= 0
     known = "no judge was known yet" not in done.err
