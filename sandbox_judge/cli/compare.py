@@ -3,19 +3,23 @@
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import anyio
 import msgspec
 
 from sandbox_judge.cli.surface import Surface
-from sandbox_judge.errors import InputError, UsageError
+from sandbox_judge.errors import InputError, RecipeError, UsageError
 from sandbox_judge.store.asking import add_confidence, add_filters, choice, confidence_z
 from sandbox_judge.store.compare import Comparison, Refusal, compare, one_environment
 from sandbox_judge.store.database import Database
+from sandbox_judge.store.edits import Edit, edit_between
 from sandbox_judge.store.evidence import Choice, cells, full_commits, judges
 from sandbox_judge.store.options import moment, reading
 from sandbox_judge.store.rendering import FIGURES, drift_text, figures, points, short, table
+from sandbox_judge.store.tally import Cell
 
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}", re.ASCII | re.IGNORECASE)
 _KINDS: Final = ("version", "service", "environment", "window")
@@ -34,6 +38,11 @@ def add(subparsers: Any) -> None:
     parser.add_argument("b", metavar="B")
     parser.add_argument("--judge", metavar="JUDGE", help="name or id (needed where the store has several)")
     add_filters(parser)
+    parser.add_argument(
+        "--repo",
+        metavar="DIR",
+        help="the recipe's folder in its repository: tells a cosmetic edit from a real",
+    )
     add_confidence(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
@@ -52,9 +61,10 @@ def run(args: argparse.Namespace, env: Surface) -> int:
         if note:
             env.err(note)
     result = compare(a, b, z=z)
+    edit = _edit(args, a, b, env) if isinstance(result, Refusal) and args.repo else None
     if args.output == "json":
         shown = (
-            result.shown()
+            {**result.shown(), **({"edit": msgspec.to_builtins(edit)} if edit else {})}
             if isinstance(result, Refusal)
             else {"comparable": True, "comparisons": [one.shown(z) for one in result]}
         )
@@ -62,11 +72,27 @@ def run(args: argparse.Namespace, env: Surface) -> int:
     elif isinstance(result, Refusal):
         for reason in result.reasons:
             env.err(f"not comparable: {reason}")
+        if edit:
+            env.err(f"by the repository, {edit}")
     else:
         for one in result:
             for line in _text(one, z):
                 env.out(line)
     return 2 if isinstance(result, Refusal) else 0
+
+
+def _edit(args: argparse.Namespace, a: Sequence[Cell], b: Sequence[Cell], env: Surface) -> Edit | None:
+    """What the repository says of the definitions that each side saw last, where they differ."""
+    if not a or not b:
+        return None
+    last = [max(own, key=lambda cell: cell.last) for own in (a, b)]
+    if last[0].series.definition_hash == last[1].series.definition_hash:
+        return None
+    try:
+        return anyio.run(lambda: edit_between(env.cwd / args.repo, *last, environ=env.environ))
+    except RecipeError as err:
+        env.err(f"the repository does not tell what changed: {err}")
+        return None
 
 
 def _judge(args: argparse.Namespace, database: Database) -> str:

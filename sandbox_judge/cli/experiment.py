@@ -10,7 +10,7 @@ from sandbox_judge.cli.surface import Surface
 from sandbox_judge.errors import InputError
 from sandbox_judge.store.asking import add_confidence, add_filters, choice, confidence_z
 from sandbox_judge.store.compare import Refusal, one_environment
-from sandbox_judge.store.evidence import cells, find_judge
+from sandbox_judge.store.evidence import cells, find_judge, in_many_arms
 from sandbox_judge.store.experiment import Experiment, arm_name, bound, experiment
 from sandbox_judge.store.options import reading
 from sandbox_judge.store.rendering import (
@@ -51,15 +51,18 @@ def run(args: argparse.Namespace, env: Surface) -> int:
     bounds = [bound(text) for text in args.guard]
     with reading(args.store, env.environ) as database:
         base = msgspec.structs.replace(
-            choice(args, database), experiment=args.experiment, definition_hash=None
+            choice(args, database), experiment=args.experiment, definition_hash=None, one_arm=True
         )
         everything, note = one_environment(cells(database, base))
         if not everything:
             raise InputError(f"nothing is stored of experiment {args.experiment!r}.")
         judge = find_judge(database, args.judge, recipe_id=args.recipe)
+        both = in_many_arms(database, msgspec.structs.replace(base, judge_id=judge.judge_id))
         watched = {one: find_judge(database, one.judge, recipe_id=args.recipe).judge_id for one in bounds}
     if note:
         env.err(note)
+    if both:
+        env.err(f"{both:,} conversations were judged in more than one arm, and are left out")
     result = experiment(
         [cell for cell in everything if cell.series.judge_id == judge.judge_id],
         arms=[*args.arm, *{arm_name(cell) for cell in everything}],
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
     )
     if args.output == "json":
         shown = result.shown() if isinstance(result, Refusal) else result.shown(z)
-        env.out(json.dumps({"experiment": args.experiment, **shown}))
+        env.out(json.dumps({"experiment": args.experiment, "in_many_arms": both, **shown}))
     elif isinstance(result, Refusal):
         for reason in result.reasons:
             env.err(f"not comparable: {reason}")
@@ -98,5 +101,6 @@ def _text(result: Experiment, z: float) -> list[str]:
         for kept in arm.guards:
             limit = f">= {kept.bound.least}" if kept.bound.least is not None else f"<= {kept.bound.most}"
             state = {True: "holds", False: "BROKEN", None: "no evidence"}[kept.holds]
-            notes.append(f"{arm.name}: {kept.bound.judge} {limit} {state} ({percent(kept.tally.rate)})")
+            why = kept.reason or percent(kept.tally.rate)
+            notes.append(f"{arm.name}: {kept.bound.judge} {limit} {state} ({why})")
     return [*lines, *(table([note], [], widest=400)[0] for note in notes)]

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Subquery, and_, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, and_, func, literal, or_, select, tuple_
 
 from sandbox_judge.errors import InputError, UsageError
 from sandbox_judge.store import schema
@@ -32,7 +32,8 @@ _SERIES, _STANDING = schema.series.c, schema.standing.c
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Which judgements are asked about; None is no bound. Times in microseconds since 1970, `until`
-    exclusive. Regrades stay out unless asked for."""
+    exclusive. Regrades stay out unless asked for. `one_arm`: conversations that were judged in more than one
+    arm of the experiment are no evidence for any, and stay out."""
 
     judge_id: str | None = None
     recipe_id: str | None = None
@@ -44,6 +45,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     regrades: bool = False
+    one_arm: bool = False
 
 
 class JudgeName(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,11 +97,33 @@ def _counts(choice: Choice) -> list[ColumnElement[bool]]:
             ),
         )
         where.append(~select(literal(1)).where(other.c.grading_key == _STANDING.grading_key, higher).exists())
+    if choice.one_arm:
+        where.append(_STANDING.grading_key.not_in(_in_many_arms(choice)))
     if choice.since is not None:
         where.append(_STANDING.at >= choice.since)
     if choice.until is not None:
         where.append(_STANDING.at < choice.until)
     return where
+
+
+def _in_many_arms(choice: Choice) -> Select[tuple[str]]:
+    """Groups with judgements in more than one arm: only the last of them stands, so the rest would be missing
+    in their own arm without a word."""
+    arm = func.coalesce(_SERIES.arm_label, _SERIES.arm_id, "")
+    return (
+        select(schema.judgement.c.grading_key)
+        .join(schema.series, _SERIES.id == schema.judgement.c.series_id)
+        .where(*series_where(choice))
+        .group_by(schema.judgement.c.grading_key)
+        .having(func.count(arm.distinct()) > 1)
+    )
+
+
+def in_many_arms(database: Database, choice: Choice) -> int:
+    """How many conversations `one_arm` leaves out under the choice's judge. Raises SQLAlchemyError."""
+    query = select(func.count()).select_from(_in_many_arms(choice).subquery())
+    with database.engine.connect() as connection:
+        return connection.execute(query).scalar_one()
 
 
 def _chosen(choice: Choice, *, by_day: bool) -> Subquery:

@@ -38,9 +38,12 @@ def bound(text: str) -> Bound:
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound in one arm. `holds` None: there is no evidence, or, by `reason`, none that may be counted."""
+
     bound: Bound
     tally: Tally
     holds: bool | None
+    reason: str = ""
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +91,7 @@ def _arm_json(arm: Arm, z: float) -> dict[str, Any]:
                 "max": kept.bound.most,
                 **kept.tally.shown(z),
                 "holds": kept.holds,
+                "reason": kept.reason or None,
             }
             for kept in arm.guards
         ],
@@ -168,5 +172,14 @@ def _result(
 
 
 def _kept(one: Bound, arm: str, cells: Sequence[Cell]) -> Kept:
+    sets = {comparable(cell.series) for cell in cells}
+    if len(sets) > 1:
+        # No rate is counted across what may not be compared.
+        return Kept(
+            bound=one,
+            tally=Tally(),
+            holds=None,
+            reason=f"graded under {len(sets)} definitions or contract versions",
+        )
     counted = tally(cell for cell in cells if arm_name(cell) == arm)
     return Kept(bound=one, tally=counted, holds=one.holds(counted.rate))

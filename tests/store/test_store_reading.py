@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from made_events import DAY, START, commit, event, incoming, line, sha, uid
+from recipes import committed, judge_text
 
+from sandbox_judge.canonical import sha256
 from sandbox_judge.cli.surface import Surface
 from sandbox_judge.errors import InputError, RecipeError, UsageError
 from sandbox_judge.store.database import Database, open_database
@@ -281,6 +283,56 @@ def test_an_experiment(database: Database, ask: Command) -> None:
     by_id = ask("experiment", uid("experiment", "x"), "--judge", "tone", "--control", "terse", "-o", "json")
     assert by_id.json["control"] == "terse"
     assert "BROKEN" in ask("experiment", "x", "--judge", "tone", "--guard", "safe>=0.9").text
+
+
+def test_a_conversation_in_two_arms_is_evidence_for_none(database: Database, ask: Command) -> None:
+    put(database, arm("control", 6, 4) + arm("terse", 8, 2))
+    both = arm("control", 3, 0, start=100) + arm("terse", 0, 3, start=100, view="again", at=START + DAY)
+    for n, one in enumerate(both):
+        one["conversation_id"] = f"both{n % 3}"
+        one["payload"]["grading_key"] = uid("both", n % 3)
+    put(database, both)
+    said = ask("experiment", "x", "--judge", "tone", "-o", "json")
+    assert [(one["pass"], one["fail"]) for one in said.json["arms"]] == [(6, 4), (8, 2)]
+    assert said.json["in_many_arms"] == 3
+    assert "3 conversations were judged in more than one arm" in said.err
+
+
+def test_a_guard_of_two_definitions_is_no_evidence(database: Database, ask: Command) -> None:
+    put(database, arm("control", 6, 4) + arm("terse", 8, 2))
+    put(database, arm("control", 9, 1, judge="safe") + arm("terse", 9, 1, judge="safe", definition="two"))
+    said = ask("experiment", "x", "--judge", "tone", "--guard", "safe<=0.95")
+    assert said.text.count("no evidence (graded under 2 definitions or contract versions)") == 2
+
+
+def test_the_repository_tells_what_an_edit_changed(database: Database, ask: Command, tmp_path: Path) -> None:
+    def version(text: str) -> tuple[str, str]:
+        return committed(tmp_path / "recipe", {"judges/tone.yaml": text}), sha256(text.encode())
+
+    texts = [
+        judge_text("tone"),
+        "# a comment\n" + judge_text("tone"),
+        judge_text("tone") + "  provider: else\n",
+    ]
+    texts.append(texts[2] + "description: kindly\n")
+    versions = [version(text) for text in texts]
+    for n, (name, definition) in enumerate(versions):
+        envelope = {"recipe_git_commit_sha": name}
+        put(
+            database,
+            many(3, 1, name=str(n), at=START + n * DAY, envelope=envelope, definition_hash=definition),
+        )
+
+    def edit(a: int, b: int, *more: str) -> Said:
+        return ask("compare", versions[a][0], versions[b][0], "--repo", "recipe", *more)
+
+    assert edit(0, 1, "-o", "json").json["edit"] == {"cosmetic": True, "changed": []}
+    assert edit(1, 2, "-o", "json").json["edit"] == {"cosmetic": False, "changed": ["llm.provider"]}
+    assert edit(2, 3, "-o", "json").json["edit"] == {"cosmetic": True, "changed": ["description"]}
+    assert "the edit changes what reaches the model (description, llm.provider)" in edit(0, 3).err
+    put(database, many(3, 1, name="x", at=START + 9 * DAY, version=9, definition="two"))
+    strange = ask("compare", versions[0][0], commit(9), "--repo", "recipe")
+    assert strange.code == 2 and "the repository does not tell" in strange.err
 
 
 def test_an_experiment_without_matching_evidence_is_refused(database: Database, ask: Command) -> None:
