@@ -23,7 +23,8 @@ from sandbox_judge.lanes.base import ChatModel, LaneName
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
 from sandbox_judge.paths import state_dir
-from sandbox_judge.run import OwnSlots, Ports, RunOptions, RunReport, run_conversation
+from sandbox_judge.run import run_conversation
+from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions, RunReport
 from sandbox_judge.settings import Settings
 from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.delivery import DeliveryReport, delivering

@@ -4,9 +4,7 @@ Applicable judges = verdicts + nulls, always: whatever ends a run (all done, the
 host's cancellation, a bug), each judge that was not settled by then is settled here with its null.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -14,90 +12,31 @@ import anyio.to_thread
 import msgspec
 
 from sandbox_judge.access import endpoint_for
-from sandbox_judge.admission import Candidate, ModelOverride, candidates
+from sandbox_judge.admission import Candidate, candidates
 from sandbox_judge.budget import Budget, grading_ends, judge_ends
 from sandbox_judge.calibration.lookup import Calibrations
 from sandbox_judge.conversation.events import gate_events
 from sandbox_judge.conversation.model import Conversation, Feedback, ToolCall
 from sandbox_judge.gate.gate import Applies, GateOutcome, Match, Missed, decide
 from sandbox_judge.grading.grade import Graded, Grading, Progress, grade
-from sandbox_judge.grading.view import ALLOWANCE, View, build_view
+from sandbox_judge.grading.view import View, build_view
 from sandbox_judge.hook_input import Subject
-from sandbox_judge.judgement import Calibration, Redactable, RunContext
+from sandbox_judge.judgement import Calibration, RunContext
 from sandbox_judge.lanes.base import Endpoint, LaneName
-from sandbox_judge.lanes.choose import Lanes, lane_for
+from sandbox_judge.lanes.choose import lane_for
 from sandbox_judge.lanes.metered import Meter, MeteredModel
 from sandbox_judge.nulls import ErrorType, Invalid
 from sandbox_judge.recipe.judge import Judge, Llm
 from sandbox_judge.recipe.loaded import LoadedRecipe
+from sandbox_judge.run_ports import Ports, RunOptions, RunReport
 from sandbox_judge.settings import LiveSettings
-from sandbox_judge.settlement import Deliver, Settlement
+from sandbox_judge.settlement import Settlement
 
 _LOCAL_TIMEOUT_MS: Final = 600_000
 # A view of so many characters takes about 5 ms.
 _SHORT_CHARS: Final = 200_000
 _ENTRY_CHARS: Final = 50
 _ARGUMENT_CHARS: Final = 2_000
-
-
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run differs from the plain hook. `allowance` is the view's, in characters.
-
-    `unread`: there was no time to read the conversation, so that no gate is asked and each judge gets a null.
-    `agent_commit` is given where the rubric comes from another commit than the agent's own (a regrade).
-    `calibration` gives states that are known already; the others are read from the recipe.
-    """
-
-    dry_run: bool = False
-    explain: bool = False
-    local: bool = False
-    model: ModelOverride | None = None
-    allowance: int = ALLOWANCE
-    include_reasoning: bool = False
-    redact: frozenset[Redactable] = frozenset()
-    unread: bool = False
-    agent_commit: str | None = None
-    calibration: dict[str, Calibration] = {}
-
-
-class Slots(Protocol):
-    """Who may call a model now: over one run, or shared fairly by the runs of a server."""
-
-    def slot(self, provider: str) -> AbstractAsyncContextManager[Any]: ...
-
-
-class OwnSlots:
-    """The slots of a single run: at most `concurrency` judges at once."""
-
-    def __init__(self, concurrency: int) -> None:
-        self._semaphore = anyio.Semaphore(concurrency)
-
-    def slot(self, provider: str) -> AbstractAsyncContextManager[Any]:
-        return self._semaphore
-
-
-class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """The outside, as one run needs it.
-
-    `tasks` outlives the run: a call that does not let go when it is cancelled must not hold what was graded.
-    `crashed` is told of a bug and gives the report's id. `stop` ends the run at once (a signal): what is
-    unfinished is then `cancelled`.
-    """
-
-    tasks: anyio.abc.TaskGroup
-    lanes: Lanes
-    slots: Slots
-    environ: Mapping[str, str]
-    deliver: Deliver
-    crashed: Callable[[BaseException], str]
-    stop: anyio.Event
-
-
-class RunReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one conversation: its events in the order of their ends, and the ledger."""
-
-    events: tuple[dict[str, Any], ...]
-    ledger: dict[str, Any]
 
 
 async def run_conversation(

@@ -19,7 +19,8 @@ from sandbox_judge.hook_input import read_input, unread_input
 from sandbox_judge.lanes.base import ModelFailure
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.nulls import Invalid
-from sandbox_judge.run import OwnSlots, Ports, RunOptions, run_conversation
+from sandbox_judge.run import run_conversation
+from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions
 from sandbox_judge.settings import LiveSettings, settings_of
 from sandbox_judge.testing.scripted import Say, ScriptedModel
 

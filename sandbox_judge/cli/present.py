@@ -7,7 +7,7 @@ from typing import Any, Final
 from sandbox_judge.durations import shown
 from sandbox_judge.hook_input import Subject
 from sandbox_judge.recipe.loaded import LoadedRecipe
-from sandbox_judge.run import RunReport
+from sandbox_judge.run_ports import RunReport
 from sandbox_judge.terminal import escaped
 
 _REASONING_SHOWN: Final = 600

@@ -23,7 +23,8 @@ from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.recipe.loaded import LoadedRecipe
-from sandbox_judge.run import OwnSlots, Ports, RunOptions, run_conversation
+from sandbox_judge.run import run_conversation
+from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions
 from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.store.conversations import Kept
 from sandbox_judge.store.database import Database, told

@@ -32,7 +32,8 @@ from sandbox_judge.log import Log
 from sandbox_judge.masking import mask, secrets_of
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.recipe.loaded import LoadedRecipe
-from sandbox_judge.run import OwnSlots, Ports, RunOptions, RunReport, run_conversation
+from sandbox_judge.run import run_conversation
+from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions, RunReport
 from sandbox_judge.settings import Settings
 from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.sinks.delivery import Delivery, DeliveryReport, delivering

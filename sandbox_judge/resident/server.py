@@ -41,7 +41,8 @@ from sandbox_judge.resident.recipes import Recipes
 from sandbox_judge.resident.reply import REPLY, ReplySink
 from sandbox_judge.resident.slots import FairSlots
 from sandbox_judge.resident.warm import wanted_by, warm_up
-from sandbox_judge.run import Ports, RunOptions, RunReport, run_conversation
+from sandbox_judge.run import run_conversation
+from sandbox_judge.run_ports import Ports, RunOptions, RunReport
 from sandbox_judge.settings import LiveSettings
 from sandbox_judge.settlement import Deliver
 from sandbox_judge.sinks.base import Line, Sink
