@@ -16,7 +16,7 @@ def parse_duration(text: str, *, name: str = "a duration") -> float:
     seconds = float(match[1]) * _SECONDS[match[2]] if match else math.nan
     if not math.isfinite(seconds):
         raise UsageError(
-            f"{text!r} is not a duration", where=name, remedy="Write 1500ms, 40s, 2m or a number of seconds."
+            f"{text!r} is not a duration.", where=name, remedy="Write 1500ms, 40s, 2m or a number of seconds."
         )
     return seconds
 

@@ -134,11 +134,16 @@ class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def provider(self, name: str) -> ProviderSettings:
+        """How a provider is reached, key by key. Where its key stands is one thing: a source that names a
+        variable is not overruled by a file of a lower one, nor the other way round."""
         found = ProviderSettings()
         for source in self.sources:
-            if (more := source.providers.get(name)) is not None:
-                changes = {k: getattr(more, k) for k in more.__struct_fields__ if getattr(found, k) is None}
-                found = msgspec.structs.replace(found, **changes)
+            if (more := source.providers.get(name)) is None:
+                continue
+            taken = [key for key in more.__struct_fields__ if getattr(found, key) is None]
+            if found.api_key_env is not None or found.api_key_file is not None:
+                taken = [key for key in taken if key not in ("api_key_env", "api_key_file")]
+            found = msgspec.structs.replace(found, **{key: getattr(more, key) for key in taken})
         return found
 
     @property

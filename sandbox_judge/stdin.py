@@ -43,7 +43,10 @@ async def read_stream(
     Raises InputError for more than `most_bytes` and for a stream that cannot be read.
     """
     is_whole = _whole_document if whole is None else whole
-    if stat.S_ISREG(os.fstat(fd).st_mode):
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISCHR(mode) and not os.isatty(fd):
+        return _device(fd, most_bytes, deadline)
+    if stat.S_ISREG(mode):
         # An event loop cannot wait for a regular file, and need not.
         with os.fdopen(os.dup(fd), "rb") as file:
             return Received(data=_bounded(file.read(most_bytes + 1), most_bytes))
@@ -75,6 +78,21 @@ async def read_stream(
                 return Received(data=bytes(buffer), cut_short=True)
         else:
             return Received(data=bytes(buffer), cut_short=True)
+
+
+def _device(fd: int, most_bytes: int, deadline: float) -> Received:
+    """A device such as /dev/null, which is always ready and which no event loop can wait for."""
+    buffer = bytearray()
+    while anyio.current_time() < deadline:
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except OSError as error:
+            raise InputError(f"cannot be read ({os.strerror(error.errno or 0)}).", where="stdin") from error
+        if not chunk:
+            return Received(data=bytes(buffer))
+        buffer += chunk
+        _bounded(buffer, most_bytes)
+    return Received(data=bytes(buffer), cut_short=True)
 
 
 def _bounded(data: Any, most_bytes: int) -> Any:

@@ -105,6 +105,16 @@ def test_a_provider_is_put_together_from_all_sources():
     assert (provider.base_url, provider.api_key_env) == ("https://gateway.example/v1", "GATEWAY_KEY")
 
 
+def test_where_a_key_stands_is_one_thing():
+    settings = live(
+        {"providers": {"openai": {"api_key_file": "/run/key"}}},
+        {"providers": {"openai": {"api_key_env": "LOWER", "base_url": "https://gateway.example"}}},
+    )
+    provider = settings.provider("openai")
+    assert (provider.api_key_file, provider.api_key_env) == ("/run/key", None)
+    assert provider.base_url == "https://gateway.example"
+
+
 def test_inline_settings_may_set_rates_and_budgets_only():
     sources = inline_settings(
         {"enabled": True, "sample_rate": 0.5, "budget_ms": 900, "judges": {"tone": {"enabled": False}}},

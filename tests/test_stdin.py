@@ -91,3 +91,12 @@ async def test_too_much_is_refused(pipe, tmp_path):
     path.write_bytes(b"x" * 100)
     with open(path, "rb") as file, pytest.raises(InputError):
         await received(file.fileno(), most_bytes=99)
+
+
+async def test_a_device_is_read_to_its_end_or_to_a_bound():
+    with open(os.devnull, "rb") as null:
+        assert (await received(null.fileno())).data == b""
+    with open("/dev/zero", "rb") as zeros:
+        with pytest.raises(InputError):
+            await received(zeros.fileno(), most_bytes=1 << 22)
+        assert (await received(zeros.fileno(), within=-1)).cut_short

@@ -171,7 +171,7 @@ def _label(args: argparse.Namespace, env: Surface) -> int:
         env.out(escaped(text, multiline=True))
 
     def ask(question: str) -> str | None:
-        env.stdout.write(escaped(question, multiline=True).encode("utf-8", "replace"))
+        env.write(escaped(question, multiline=True).encode("utf-8", "replace"))
         env.stdout.flush()
         line = env.stdin.readline(4096)
         return line.decode("utf-8", "replace").rstrip("\n") if line else None

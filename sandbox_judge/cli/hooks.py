@@ -14,7 +14,7 @@ from sandbox_judge.hosts.host import NAMES
 from sandbox_judge.hosts.jobs import Jobs
 from sandbox_judge.hosts.places import log_line
 from sandbox_judge.hosts.summary import markdown
-from sandbox_judge.hosts.sweep import resume, submit_unseen
+from sandbox_judge.hosts.sweep import resume, submit_unseen, tidy
 from sandbox_judge.hosts.work import Workshop, work
 from sandbox_judge.paths import state_dir
 
@@ -91,6 +91,7 @@ def _sweep(args: argparse.Namespace, surface: Surface) -> int:
     )
     done = resume(shop)
     shop.jobs.forget(now=time.time())
+    tidy(shop.state, now=time.time())
     surface.out(f"{done} jobs done, {found} of them for sessions that ended unseen")
     return 0
 

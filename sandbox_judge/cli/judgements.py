@@ -67,7 +67,7 @@ def _list(args: argparse.Namespace, sought: Sought, database: Database, env: Sur
         elif args.output == "csv":
             rows = [_whole(row) for row in page.rows]
             text = csv_text([_COLUMNS, *rows] if first else rows)
-            env.stdout.write(text.encode("utf-8", "replace"))
+            env.write(text.encode("utf-8", "replace"))
             env.stdout.flush()
         else:
             for line in table(_COLUMNS[:10], [_brief(row) for row in page.rows]) if page.rows else ():
@@ -109,7 +109,7 @@ def _aside(args: argparse.Namespace, database: Database, env: Surface) -> int:
     ]
     head = ["time", "reason", "detail", "line"]
     if args.output == "csv":
-        env.stdout.write(csv_text([head, *cells]).encode("utf-8", "replace"))
+        env.write(csv_text([head, *cells]).encode("utf-8", "replace"))
         env.stdout.flush()
         return 0
     for line in table(head, cells):

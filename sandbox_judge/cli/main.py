@@ -76,9 +76,6 @@ def main(argv: Sequence[str], surface: Surface) -> int:
         code = stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        surface.err("sandbox-judge: the reader of stdout went away before all was written.")
-        code = 3
     except Exception as error:  # the boundary: whatever is not expected is a bug of ours
         code = _told(alone(error), surface)
     return 0 if exit_zero else code

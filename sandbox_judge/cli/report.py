@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
         if args.serve:
             _serve(make, args.port, env)
         elif args.html == "-":
-            env.stdout.write(make())
+            env.write(make())
             env.stdout.flush()
         else:
             _write(env.cwd / args.html, make())

@@ -12,6 +12,7 @@ from typing import BinaryIO, TextIO
 import msgspec
 
 from sandbox_judge.clock import process_age_s
+from sandbox_judge.errors import DeliveryError
 from sandbox_judge.sinks.stdout import claim_stdout
 from sandbox_judge.terminal import escaped
 
@@ -43,9 +44,17 @@ class Surface(msgspec.Struct, kw_only=True):
                 timer.start()
 
     def out(self, line: str) -> None:
-        """One line of text on stdout; lone surrogates cannot break it. Raises OSError."""
-        self.stdout.write(line.encode("utf-8", "replace") + b"\n")
-        self.stdout.flush()
+        """One line of text on stdout; lone surrogates cannot break it. Raises DeliveryError."""
+        self.write(line.encode("utf-8", "replace") + b"\n")
+
+    def write(self, data: bytes) -> None:
+        """Bytes on stdout, at once. Raises DeliveryError: the reader went away, the disk is full."""
+        try:
+            self.stdout.write(data)
+            self.stdout.flush()
+        except (OSError, ValueError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            raise DeliveryError(f"cannot be written ({why}).", where="stdout") from error
 
     def err(self, line: str) -> None:
         """One line on stderr, escaped for a terminal; that it cannot be written is no reason to fail."""

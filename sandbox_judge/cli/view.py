@@ -61,12 +61,12 @@ def run(args: argparse.Namespace, env: Surface) -> int:
             for note in _notes(conversation, view):
                 env.err(f"{place if len(subjects) == 1 else name}: {note}")
         if args.output == "json":
-            env.stdout.write(_document(conversation, view) + b"\n")
+            env.write(_document(conversation, view) + b"\n")
             continue
         if len(subjects) > 1:
             env.out(f"{'' if number == 1 else chr(10)}== {escaped(name)} ==")
         text = escaped(view.text, multiline=True) if env.stdout_is_terminal else view.text
-        env.stdout.write(text.encode("utf-8", "replace") + b"\n")
+        env.write(text.encode("utf-8", "replace") + b"\n")
     env.stdout.flush()
     return 0
 

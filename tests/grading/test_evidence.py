@@ -22,7 +22,7 @@ VIEW = build_view(TALK).text
 
 
 def found(text: str, view: str = VIEW) -> bool:
-    return verified([Quote(quote=text, entry=1)], view_text=view)[0].verified
+    return verified([Quote(quote=text)], view_text=view)[0].verified
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,24 @@ def test_a_quote_keeps_its_entry_and_its_words() -> None:
         Evidence(quote="i cannot", entry=2, verified=True),
         Evidence(quote="so", verified=False),
     )
+
+
+@pytest.mark.parametrize(
+    ("entry", "quote", "expected"),
+    [
+        (1, "refund my order", True),
+        (2, "refund my order", False),
+        (2, "I cannot do that.", True),
+        (1, "I cannot do that.", False),
+        (3, "I cannot do that.", False),
+        (0, "status completed", False),
+        (None, "status completed", True),
+        (-1, "refund", False),
+    ],
+)
+def test_a_quote_stands_in_the_entry_that_it_names(entry: int | None, quote: str, expected: bool) -> None:
+    (evidence,) = verified([Quote(quote=quote, entry=entry)], view_text=VIEW)
+    assert evidence.verified is expected
 
 
 def test_caps_are_visible_and_looked_up_whole() -> None:
