@@ -164,6 +164,8 @@ LAYERS: list[list[str]] = [
     ["hosts.work", "hosts.shim", "hosts.jsonc", "hosts.plugins", "hosts.config_files", "hosts.receipts"],
     ["hosts.sweep", "hosts.shapes"],
     ["hosts.*"],
+    ["integrations.handing"],
+    ["integrations.*"],
     [
         "resident.plan",
         "resident.protocol",

@@ -27,6 +27,10 @@ NAMES = (
 )
 
 
+# What in-process integrations spool under (`sandbox_judge.integrations`).
+IN_PROCESS = "in-process"
+
+
 class Wiring:
     """Where a host is told of us. `user` and `project` are paths below the home and below the project; None:
     the host has no such place. `kind` names the shape (`sandbox_judge.hosts.shapes`); `events` are the events
@@ -100,7 +104,7 @@ def by_when(end: str, turn: str) -> dict[str, tuple[str, ...]]:
 
 def host_named(name: str) -> Host:
     """The table of one host. Raises KeyError for a name that is none."""
-    if name not in NAMES:
+    if name not in NAMES and name != IN_PROCESS:
         raise KeyError(name)
     found = import_module(f"sandbox_judge.hosts.{name.replace('-', '_')}").HOST
     assert isinstance(found, Host), name

@@ -3,6 +3,7 @@
 An interrupt fires no hook, and a sandbox that is stopped kills what runs in it (`spec/hosts.md`, 6).
 """
 
+import contextlib
 import glob
 import os
 import time
@@ -15,6 +16,7 @@ from sandbox_judge.hosts.locate import patterns, size_of
 from sandbox_judge.hosts.work import Workshop, work
 
 _MOST_SESSIONS: Final = 10_000
+_KEPT_S: Final = 86_400.0
 
 
 def resume(shop: Workshop) -> int:
@@ -110,3 +112,11 @@ def _known(jobs: Jobs) -> set[tuple[Any, Any]]:
         if isinstance(fingerprint, list) and fingerprint:
             known.add((waiting.get("transcript"), fingerprint[0]))
     return known
+
+
+def tidy(state: str, *, now: float) -> None:
+    """Takes away transcripts that were written for us (plugins, integrations) a day ago or longer."""
+    for path in glob.iglob(os.path.join(glob.escape(state), "transcripts", "*", "*")):
+        with contextlib.suppress(OSError):
+            if now - os.lstat(path).st_mtime > _KEPT_S:
+                os.unlink(path)

@@ -18,7 +18,7 @@ import msgspec
 from sandbox_judge.errors import InputError, SandboxJudgeError
 from sandbox_judge.hosts.commit import full_commit
 from sandbox_judge.hosts.document import Prepared, prepared
-from sandbox_judge.hosts.host import NAMES, Host, host_named
+from sandbox_judge.hosts.host import Host, host_named
 from sandbox_judge.hosts.jobs import MOST_ATTEMPTS, Job, Jobs
 from sandbox_judge.hosts.locate import SETTLE_S
 
@@ -89,9 +89,11 @@ def _worked(shop: Workshop, key: str, job: Job, started: float) -> bool:
         return shop.jobs.finish(key, job, "its transcript lies elsewhere than transcripts do", failed=True)
     job = shop.jobs.update(key, job, attempts=attempts, environ=_own(environ))
     shim = str(job.get("shim"))
-    if shim not in NAMES:
+    try:
+        host = host_named(shim)
+    except KeyError:
         return shop.jobs.finish(key, job, f"there is no host {shim!r}", failed=True)
-    return _judged(shop, key, job, host_named(shim), environ, started)
+    return _judged(shop, key, job, host, environ, started)
 
 
 def _judged(shop: Workshop, key: str, job: Job, host: Host, environ: dict[str, str], started: float) -> bool:
