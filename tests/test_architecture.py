@@ -162,7 +162,8 @@ LAYERS: list[list[str]] = [
     ["api", "hosts.goose_store", "hosts.commit"],
     ["hosts.document"],
     ["hosts.work", "hosts.shim", "hosts.jsonc", "hosts.plugins", "hosts.config_files", "hosts.receipts"],
-    ["hosts.sweep", "hosts.shapes"],
+    ["hosts.sweep", "hosts.notify"],
+    ["hosts.shapes"],
     ["hosts.*"],
     ["integrations.handing"],
     ["integrations.*"],
@@ -222,6 +223,7 @@ DEFERRED = {
     "lanes.choose": "every lane: TLS and HTTP take 0.1 s, and most conversations concern no judge",
     "lanes.litellm_lane": "litellm itself: 6-8 s of CPU, in a worker thread",
     "lanes.local": "an optional extra",
+    "hosts.notify": "tomlkit: an optional extra, for one host",
     "conversation.zstd": "an optional extra, for archives that are packed with it",
 }
 

@@ -72,6 +72,8 @@ def _work(args: argparse.Namespace, surface: Surface) -> int:
     """Always 0: a hook may have become this process, and its host must not hear of a fault."""
     budget_s = parse_duration(args.budget, name="--budget") if args.budget else None
     try:
+        if not args.key.isalnum():
+            raise UsageError(f"{args.key[:80]!r} is no job.")
         work(_workshop(surface, budget_s), args.key)
     except Exception as error:  # nobody reads this process's stderr
         log_line(dict(surface.environ), f"job {args.key}: {type(error).__name__}: {error}")
@@ -93,6 +95,8 @@ def _sweep(args: argparse.Namespace, surface: Surface) -> int:
     shop.jobs.forget(now=time.time())
     tidy(shop.state, now=time.time())
     surface.out(f"{done} jobs done, {found} of them for sessions that ended unseen")
+    if failed := len(shop.jobs.failed()):
+        surface.out(f"{failed} jobs of the last two weeks could not be done: {shop.state}/hooks.log says why")
     return 0
 
 

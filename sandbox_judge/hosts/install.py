@@ -19,9 +19,10 @@ import msgspec
 from sandbox_judge.errors import UsageError
 from sandbox_judge.hosts.config_files import bytes_of, digest, make_folders, replace
 from sandbox_judge.hosts.host import NAMES, Host, host_named
+from sandbox_judge.hosts.jsonc import Refused
 from sandbox_judge.hosts.plugins import own_files
 from sandbox_judge.hosts.receipts import Receipt, Written, installed
-from sandbox_judge.hosts.shapes import Refused, cleared, edited
+from sandbox_judge.hosts.shapes import cleared, edited
 from sandbox_judge.hosts.shim import shim_text
 from sandbox_judge.terminal import escaped
 from sandbox_judge.version import __version__

@@ -17,6 +17,10 @@ _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN: Final = re.compile(r"[-+0-9.eE]+|true|false|null")
 
 
+class Refused(ValueError):
+    """A configuration cannot take our entry; the text says why, and what to do."""
+
+
 class JsoncError(ValueError):
     """The text is no JSON, and where."""
 

@@ -8,17 +8,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-
 from sandbox_judge.hosts.host import Host
-from sandbox_judge.hosts.jsonc import JsoncError, Node, parse, with_item, without_item
+from sandbox_judge.hosts.jsonc import JsoncError, Node, Refused, parse, with_item, without_item
+from sandbox_judge.hosts.notify import with_notify, without_notify
 
 NAME: Final = "sandbox-judge"
-
-
-class Refused(ValueError):
-    """The configuration cannot take our entry; the text says why, and what to do."""
 
 
 def edited(text: str | None, host: Host, command: str, when: str) -> str:
@@ -28,9 +22,7 @@ def edited(text: str | None, host: Host, command: str, when: str) -> str:
 
 def cleared(text: str, host: Host, command: str) -> str:
     """The configuration without our entries. Raises Refused."""
-    return (
-        _without_notify(text, command) if _kind(host) == "notify" else _without_entries(text, host, command)
-    )
+    return without_notify(text, command) if _kind(host) == "notify" else _without_entries(text, host, command)
 
 
 def _kind(host: Host) -> str:
@@ -155,41 +147,11 @@ def _copilot_file(_text: str | None, host: Host, command: str, when: str) -> str
     return json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
 
 
-def _notify(text: str | None, _host: Host, command: str, _when: str) -> str:
-    document = _toml(text or "")
-    present = document.get("notify")
-    if present is not None and list(present) != [command]:
-        raise Refused(
-            "it has a `notify` already, and Codex calls only one: install `codex` (hooks) instead, or call "
-            f"{command} from that program with its last argument"
-        )
-    if present is not None:
-        return text or ""
-    # Keys of the top must stand before the first table.
-    return f"notify = [{json.dumps(command)}]\n" + (text or "")
-
-
-def _without_notify(text: str, command: str) -> str:
-    document = _toml(text)
-    present = document.get("notify")
-    if present is None or list(present) != [command]:
-        return text
-    del document["notify"]
-    return tomlkit.dumps(document)
-
-
-def _toml(text: str) -> Any:
-    try:
-        return tomlkit.parse(text)
-    except (TOMLKitError, ValueError) as error:
-        raise Refused(f"it does not parse ({error})") from error
-
-
 _EDITS: Final[Mapping[str, Callable[[str | None, Host, str, str], str]]] = {
     "groups": _json_edit,
     "named-groups": _json_edit,
     "flat": _json_edit,
     "openhands": _json_edit,
     "copilot-file": _copilot_file,
-    "notify": _notify,
+    "notify": with_notify,
 }

@@ -98,7 +98,7 @@ def _worked(shop: Workshop, key: str, job: Job, started: float) -> bool:
 
 def _judged(shop: Workshop, key: str, job: Job, host: Host, environ: dict[str, str], started: float) -> bool:
     patience = SETTLE_S if shop.budget_s is None else min(SETTLE_S, shop.budget_s * _FOREGROUND_SETTLE)
-    name = f"{host.name} session {job.get('session')}"
+    name = f"{host.name} session {_short(job)}"
     try:
         made = prepared(job, host, environ, patience_s=patience)
     except InputError as error:
@@ -177,6 +177,10 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
         return False
 
 
+def _short(job: Job) -> str:
+    return str(job.get("session"))[:80]
+
+
 def _own(environ: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environ.items() if key.startswith("SANDBOX_JUDGE_")}
 
@@ -190,7 +194,7 @@ def _pinned(shop: Workshop, job: Job, environ: Mapping[str, str]) -> dict[str, s
     try:
         return {"SANDBOX_JUDGE_COMMIT": full_commit(recipe, environ)}
     except SandboxJudgeError as error:
-        shop.log(f"session {job.get('session')}: {error.paragraph()}")
+        shop.log(f"session {_short(job)}: {error.paragraph()}")
         return {}
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -280,3 +282,23 @@ def test_the_entry_answers_whatever_it_is_called_with(tmp_path):
         os.close(writer)
         with open(reader, "rb") as said:
             assert said.read() == (host_named(name).answer if name in NAMES else b"")
+
+
+def test_without_the_extra_hooks_work_all_the_same(stage):
+    """tomlkit is for one host's configuration: a worker that needed it would judge nothing."""
+    code = (
+        "import sys; sys.modules['tomlkit'] = None\n"
+        "from sandbox_judge.cli import hooks, hooks_install\n"
+        "from sandbox_judge.errors import MissingExtra\n"
+        "from sandbox_judge.hosts.notify import with_notify\n"
+        "try: with_notify('', None, 'x', 'idle')\n"
+        "except MissingExtra as error: print(error.remedy)\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
+    assert "[hosts]" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("key", ["../../etc/passwd", "/etc/passwd", "a.b", ""])
+def test_a_job_is_never_another_file(stage, key):
+    assert stage.hooks("work", key) == ""
+    assert "is no job" in stage.log()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox_judge.hosts.host import NAMES, host_named
-from sandbox_judge.hosts.jsonc import JsoncError, parse, with_item, without_item
-from sandbox_judge.hosts.shapes import Refused, cleared, edited
+from sandbox_judge.hosts.jsonc import JsoncError, Refused, parse, with_item, without_item
+from sandbox_judge.hosts.shapes import cleared, edited
 
 COMMENTED = """\
 \ufeff// mine
