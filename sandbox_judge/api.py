@@ -22,10 +22,11 @@ from sandbox_judge.hook_input import read_input
 from sandbox_judge.lanes.base import ChatModel, LaneName
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
-from sandbox_judge.paths import state_dir
+from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.run import run_conversation
 from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions, RunReport
 from sandbox_judge.settings import Settings
+from sandbox_judge.settings_files import read_settings_files
 from sandbox_judge.sinks.base import Sink
 from sandbox_judge.sinks.delivery import DeliveryReport, delivering
 from sandbox_judge.sinks.spool import Spool
@@ -55,9 +56,10 @@ async def judge_conversation(
 ) -> Report:
     """Grades `conversation` with the judges of `recipe` and gives every event to every sink.
 
-    `deadline_s` is the whole budget, in seconds from the call. `environ` (default: the process's own) holds
-    keys and proxies; `models` puts a host's own lanes in. A bug of ours in one judge becomes its `internal`
-    null, after `on_internal_error` was told. Raises InputError, RecipeError, SettingsError, TrustError.
+    `settings` None: the platform's own files (docs/settings.md), as for the command. `deadline_s` is the
+    whole budget, in seconds from the call. `environ` (default: the process's own) holds keys and proxies;
+    `models` puts a host's own lanes in. A bug of ours in one judge becomes its `internal` null, after
+    `on_internal_error` was told. Raises InputError, RecipeError, SettingsError, TrustError.
     """
     started = anyio.current_time()
     variables = dict(os.environ) if environ is None else environ
@@ -75,9 +77,11 @@ async def judge_conversation(
         dry_run=given.recipe.worktree,
         deadline=started + max(1.0, deadline_s),
     )
-    live = live_settings(
-        [settings] if settings is not None else [], envelope=taken.envelope, recipe_id=loaded.recipe_id
-    )
+    if settings is None:
+        files = read_settings_files(None, variables, config_dir(variables).path, insecure=False)
+    else:
+        files = (settings,)
+    live = live_settings(files, envelope=taken.envelope, recipe_id=loaded.recipe_id)
     budget = budget_in_force(live, loaded.recipe_id, envelope=taken.envelope, budget_s=deadline_s)
     dry_run = given.recipe.worktree
     state = state_dir(variables).path

@@ -56,7 +56,11 @@ def recipe(tmp_path):
 
 @pytest.fixture
 def environ(tmp_path):
-    return {"OPENAI_API_KEY": "sk-test-000000000000", "SANDBOX_JUDGE_STATE_DIR": str(tmp_path / "state")}
+    return {
+        "OPENAI_API_KEY": "sk-test-000000000000",
+        "SANDBOX_JUDGE_STATE_DIR": str(tmp_path / "state"),
+        "SANDBOX_JUDGE_CONFIG_DIR": str(tmp_path / "config"),
+    }
 
 
 def settings_for(server):
@@ -84,6 +88,19 @@ async def test_a_conversation_is_judged_and_every_sink_gets_all(recipe, environ)
         "sandbox_judge.ledger",
     ]
     assert report.delivery.exit_code == 0
+
+
+async def test_without_settings_given_the_platforms_own_hold(recipe, environ, tmp_path):
+    tmp_path.joinpath("settings.json").write_text(
+        json.dumps({"recipes": {"*": {"judges": {"a": {"enabled": False}}}}})
+    )
+    report = await sandbox_judge.judge_conversation(
+        TALK,
+        recipe=recipe,
+        environ=environ | {"SANDBOX_JUDGE_SETTINGS": str(tmp_path / "settings.json")},
+        models={"openai_wire": ScriptedModel([PASS])},
+    )
+    assert report.ledger["counts"] == {"disabled": 1, "verdict": 1}
 
 
 async def test_a_hosts_own_model_can_be_put_in(recipe, environ):

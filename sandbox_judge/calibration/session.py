@@ -219,7 +219,8 @@ def _append_result(
         figures=agreement.figures,
         intervals=dict(agreement.intervals),
         floors={**{f"min_{name}": value for name, value in wish.floors.items()}, "certify": wish.certify},
-        passed=outcome.passed,
+        # Without a floor there was nothing to pass: any judge would count as calibrated.
+        passed=outcome.passed and bool(wish.floors),
         at=utc_now(),
     )
     record = msgspec.structs.replace(record, results=(*record.results, result))
@@ -262,7 +263,10 @@ def _warnings(measured: Measured, found: Sequence[Shortcut], wish: Wish) -> list
         names = ", ".join(str(name) for name in measured.response_models)
         told.append(f"several models answered: {names}")
     if wish.split == "test" and not wish.floors:
-        told.append("no floor was given: that this look passed says only that its figures could be stated")
+        told.append(
+            "no floor was given: the look is recorded, but by it the judge does not count as calibrated; give "
+            "--min-fail-recall and --min-pass-recall"
+        )
     return told
 
 

@@ -30,6 +30,7 @@ class Interrupts:
                 self._before[number] = signal.signal(number, self._note)
             except (ValueError, OSError):  # not the main thread: the host's own handlers stand
                 continue
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # `__main__` held them back until now
         try:
             yield
         finally:

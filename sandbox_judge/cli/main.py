@@ -6,6 +6,7 @@ that was asked for is imported.
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -122,6 +123,8 @@ def _dispatch(argv: list[str], surface: Surface) -> int:
     module.add(subparsers)
     _add_everywhere(subparsers)
     arguments = parser.parse_args([command, *words])
+    if command != "run":  # which lets signals through itself, once it can answer them
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     return int(module.run(arguments, surface))
 
 

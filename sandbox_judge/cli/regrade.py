@@ -21,6 +21,7 @@ from sandbox_judge.errors import InputError, UsageError
 from sandbox_judge.hook_input import Subject
 from sandbox_judge.lanes.choose import Lanes
 from sandbox_judge.lanes.memory import FileMemory
+from sandbox_judge.masking import secrets_of
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.recipe.loaded import LoadedRecipe
 from sandbox_judge.run import run_conversation
@@ -232,7 +233,7 @@ async def _nowhere(_line: bytes, _event_id: str) -> None:
 
 
 def _crashed(env: Surface, error: BaseException) -> str:
-    crash_id, text = crash_report(error)
+    crash_id, text = crash_report(error, secrets_of(env.environ))
     env.err(text)
     return crash_id
 

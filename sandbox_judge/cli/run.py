@@ -6,7 +6,7 @@ stdout carries events alone; everything for a person goes to stderr.
 import argparse
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from sandbox_judge.cli.interrupts import Interrupts
 from sandbox_judge.cli.run_arguments import SUMMARY, add_arguments
 from sandbox_judge.cli.run_request import LOCAL_ALLOWANCE, RunRequest, request_of
 from sandbox_judge.cli.surface import Surface
-from sandbox_judge.errors import InputError, SandboxJudgeError, UsageError
+from sandbox_judge.errors import DeliveryError, InputError, SandboxJudgeError, UsageError
 from sandbox_judge.grading.view import ALLOWANCE
 from sandbox_judge.hook_input import Input, Subject, read_input, unread_input
 from sandbox_judge.lanes.choose import Lanes
@@ -117,6 +117,7 @@ class _Hook:
         if request.simulate is not None:
             lanes, environ = self._simulated(request.simulate, recipe)
             started = anyio.current_time()  # what the estimate takes is not the budget's
+        self._try_report()
         sinks, spool = self._sinks(), self._spool()
         # Each conversation has the budget for itself; a budget of nothing still delivers its nulls.
         deadline = started + max(0.0, budget.total_s) * len(subjects)
@@ -293,6 +294,16 @@ class _Hook:
             dry_run=request.dry_run,
         )
 
+    def _try_report(self) -> None:
+        """A report that cannot be written is known before anything is paid for."""
+        path = self.request.report_file
+        if path is not None:
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666))
+            except OSError as error:
+                why = os.strerror(error.errno or 0)
+                raise UsageError(f"cannot be written ({why}).", where=f"--report-file {path}") from error
+
     def _spool(self) -> Spool | None:
         if self.request.dry_run:
             return None
@@ -322,10 +333,9 @@ class _Hook:
         if request.report_file is not None:
             self._write_report(request.report_file, line)
         if request.output == "text":
-            for text in present.person(subject, recipe, report, local=request.local is not None):
-                surface.out(text)
+            self._show(present.person(subject, recipe, report, local=request.local is not None))
         elif request.explain:
-            surface.out(line.decode("ascii"))
+            self._show([line.decode("ascii")])
         elif not self.log.quiet:
             for text in present.summary(report):
                 surface.err(text)
@@ -344,12 +354,14 @@ class _Hook:
             return self.interrupts.exit_code
         if delivered.exit_code:
             return delivered.exit_code
+        if self.failed:
+            return self.failed
         results = [event["payload"]["result"] for report in self.reports for event in report.events]
         if self.request.fail_on in ("fail", "any") and "fail" in results:
             return 1
         if self.request.fail_on in ("null", "any") and None in results:
             return 4
-        return self.failed
+        return 0
 
     def _write_report(self, path: Path, line: bytes) -> None:
         # Several conversations of one run: a line each.
@@ -357,5 +369,17 @@ class _Hook:
             with open(path, "ab" if len(self.reports) > 1 else "wb") as file:
                 file.write(line + b"\n")
         except OSError as error:
-            self.failed = 2
-            self.log.error("the report cannot be written", path=str(path), why=os.strerror(error.errno or 0))
+            self._lose(f"the report {path} cannot be written ({os.strerror(error.errno or 0)})", 2)
+
+    def _show(self, lines: Iterable[str]) -> None:
+        """What a person reads on stdout: that it cannot be written must not cost other sinks their events."""
+        try:
+            for text in lines:
+                self.surface.out(text)
+        except DeliveryError as error:
+            self._lose(error.paragraph(), 3)
+
+    def _lose(self, told: str, code: int) -> None:
+        if not self.failed:
+            self.surface.err(f"sandbox-judge: {told}")
+        self.failed = self.failed or code

@@ -65,6 +65,12 @@ def request_of(args: argparse.Namespace, surface: Surface) -> RunRequest:
         raise UsageError("--simulate-budget asks no model, --local asks one.", remedy="Choose one of them.")
     dry_run = args.dry_run or args.worktree or args.explain or args.model is not None
     dry_run = dry_run or local is not None or simulate is not None
+    if args.output == "text" and not dry_run and set(sinks or ("stdout",)) == {"stdout"}:
+        raise UsageError(
+            "the judgements would be paid for and go nowhere: text on stdout takes the events' place.",
+            where="-o text",
+            remedy="Add a --sink for the events, or --dry-run.",
+        )
     return RunRequest(
         conversation=None if conversation in (None, "-") else surface.cwd / conversation,
         supply=(_flags(args, surface), envelope_of_variables(environ)),

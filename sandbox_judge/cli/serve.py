@@ -19,6 +19,7 @@ from sandbox_judge.durations import parse_duration
 from sandbox_judge.errors import DeliveryError, UsageError
 from sandbox_judge.hosts.resuming import keep_resuming
 from sandbox_judge.log import Log
+from sandbox_judge.masking import secrets_of
 from sandbox_judge.paths import config_dir, state_dir
 from sandbox_judge.resident.listening import listen, remove
 from sandbox_judge.resident.notify import memory_bytes, notify, reloading
@@ -187,7 +188,7 @@ class _Service:
         return 0 if self.drained or self.first is None else 128 + self.first
 
     def _crashed(self, error: BaseException) -> str:
-        crash_id, text = crash_report(error)
+        crash_id, text = crash_report(error, secrets_of(self.surface.environ))
         self.surface.err(text)
         return crash_id
 

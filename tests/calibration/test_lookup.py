@@ -19,7 +19,7 @@ GIT = ["git", "-c", "user.name=Test", "-c", "user.email=test@example.test"]
 class Shop:
     """A recipe with two judges, one of them calibrated at its first commit."""
 
-    def __init__(self, folder, server):
+    def __init__(self, folder, server, floors=("--min-pass-recall", "0.5")):
         self.folder, self.server, self.model = folder, server, "m-1"
         self.recipe = folder / "recipe"
         committed(
@@ -35,7 +35,7 @@ class Shop:
         )
         (folder / "talk.json").write_text(json.dumps(TALK))
         write_set(self.dataset, [row("a", "Yes", "pass", "test"), row("b", "Sure", "pass", "test")])
-        assert self.main("calibrate", "tone", "--split", "test", "--recipe", self.recipe).code == 0
+        assert self.main("calibrate", "tone", "--split", "test", "--recipe", self.recipe, *floors).code == 0
 
     @property
     def dataset(self):
@@ -133,3 +133,10 @@ def test_check_says_the_state(shop):
     (shop.recipe / "judges" / "tone.calibration.record.json").write_text("{")
     states, done = checked()
     assert states["tone"] == "uncalibrated" and "record is not valid" in done.err
+
+
+def test_a_look_without_a_floor_is_recorded_and_proves_nothing(tmp_path):
+    with ModelServer(chat(ANSWER, model="m-1")) as server:
+        shop = Shop(tmp_path, server, floors=())
+        assert (shop.recipe / "judges" / "tone.calibration.record.json").exists()
+        assert shop.run()["tone"] == "uncalibrated"

@@ -249,3 +249,20 @@ def test_events_wait_in_the_spool_until_a_collector_is_there(hook):
         for event in map(json.loads, b"".join(map(bytes, collector.received)).splitlines())
     ]
     assert sorted(names) == ["introspection.judgement"] * 3 + ["sandbox_judge.ledger"]
+
+
+def test_a_signal_at_any_moment_of_the_start_is_answered(hook):
+    for wait_s in (0.05, 0.1, 0.2):
+        child = hook.start()
+        child.stdin.write(TALK.encode())
+        child.stdin.close()
+        time.sleep(wait_s)
+        child.send_signal(signal.SIGTERM)
+        out, err = child.stdout.read(), child.stderr.read()
+        code = child.wait(20)
+        child.stdout.close()
+        child.stderr.close()
+        # Before our first line runs, the signal finds Python itself.
+        assert code in ((143, -signal.SIGTERM) if wait_s < 0.1 else (143, 0)), err
+        assert len(out.splitlines()) in (0, 3)
+        assert b"Traceback" not in err
