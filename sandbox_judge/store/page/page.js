@@ -156,7 +156,7 @@
         `${percent(last.rate)}, ${interval(last.low, last.high)}. Arrow keys read each version. ` +
         "The table below has every figure." });
     const readout = make("p", { class: "note", id: "readout", role: "status" },
-      "Point at a version to read it, or use the arrow keys.");
+      "Point at a version or tap it to read it, or use the arrow keys.");
     main.append(place, readout);
     charts().newPlot(place, traces(line), layout(points), { displayModeBar: false, responsive: true });
     drawn = place;
@@ -168,9 +168,12 @@
         `${interval(point.low, point.high)}, n ${point.n}, coverage ${percent(point.coverage)}` +
         (point.drift ? `, drift: ${point.drift}` : "");
     };
-    place.on("plotly_hover", (event) => {
-      if (event.points.length) say(event.points[0].x);
-    });
+    // A finger does not hover: its tap is a click alone.
+    for (const kind of ["plotly_hover", "plotly_click"]) {
+      place.on(kind, (event) => {
+        if (event.points.length) say(event.points[0].x);
+      });
+    }
     place.addEventListener("keydown", (event) => {
       const end = points.length - 1;
       const to = { ArrowLeft: Math.max(0, current - 1), ArrowRight: Math.min(end, current + 1), Home: 0, End: end };
