@@ -37,6 +37,10 @@ def edit_settings(
     `what` describes the change for the history; `change` edits the JSON value in place. Raises SettingsError
     (also where the result would not be valid: nothing is written then) and TrustError.
     """
+    # A link's own file is what readers see: it is changed, and the link stays.
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise SettingsError("is no regular file.", where=str(path), remedy="Nothing changed.")
     folder = path.parent
     if not folder.exists():
         make_private_dir(folder, insecure=insecure)

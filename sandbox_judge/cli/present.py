@@ -1,5 +1,6 @@
 """What came of a run, for a person: plain lines, nothing that a program should parse. Pure."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -50,6 +51,15 @@ def summary(report: RunReport) -> Iterable[str]:
         if error is not None:
             name = escaped(event["payload"]["judge_name"])
             yield f"sandbox-judge: {name}: no verdict, {error['type']}: {escaped(error['message'])}"
+
+
+def progress(line: bytes) -> str:
+    """One event that has just come, in a few words."""
+    payload = json.loads(line)["payload"]
+    error = payload.get("error", {}).get("type")
+    took = payload.get("timing", {}).get("duration_ms")
+    after = "" if took is None else f" after {shown(took / 1000)}"
+    return f"{escaped(payload['judge_name'])}: {payload['result'] or f'no verdict ({error})'}{after}"
 
 
 def person(subject: Subject, recipe: LoadedRecipe, report: RunReport, *, local: bool) -> Iterable[str]:

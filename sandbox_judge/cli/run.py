@@ -36,6 +36,7 @@ from sandbox_judge.run import run_conversation
 from sandbox_judge.run_ports import OwnSlots, Ports, RunOptions, RunReport
 from sandbox_judge.settings import Settings
 from sandbox_judge.settings_files import read_settings_files
+from sandbox_judge.settlement import Deliver
 from sandbox_judge.sinks.delivery import Delivery, DeliveryReport, delivering
 from sandbox_judge.sinks.open import open_sinks
 from sandbox_judge.sinks.spool import Spool
@@ -128,7 +129,7 @@ class _Hook:
                 lanes=lanes,
                 slots=OwnSlots(budget.concurrency),
                 environ=environ,
-                deliver=delivery.deliver,
+                deliver=self._deliver(delivery),
                 crashed=self._crashed,
                 stop=self.stop,
             )
@@ -341,6 +342,20 @@ class _Hook:
                 surface.err(text)
         if request.report:
             surface.err(line.decode("ascii"))
+
+    def _deliver(self, delivery: Delivery) -> Deliver:
+        """Where events go; a local run, which takes minutes, says on the way what has come so far."""
+        if self.request.local is None:
+            return delivery.deliver
+        self.surface.err(
+            "sandbox-judge: grading with the local model, some 10 to 30 s a judge on two free cores"
+        )
+
+        async def told(line: bytes, event_id: str) -> None:
+            await delivery.deliver(line, event_id)
+            self.surface.err(f"sandbox-judge: {present.progress(line)}")
+
+        return told
 
     def _crashed(self, error: BaseException) -> str:
         crash_id, text = crash_report(error, secrets_of(self.surface.environ))

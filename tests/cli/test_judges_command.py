@@ -122,3 +122,19 @@ def test_two_changes_at_once_are_both_kept(place):
         thread.join(20)
     assert {name: row["enabled"] for name, row in place.listed().items()} == {"a": False, "b": False}
     assert len(place.history.read_text().splitlines()) == 2
+
+
+def test_a_link_to_settings_stays_a_link_and_its_file_is_changed(place):
+    real = place.folder / "real" / "settings.json"
+    real.parent.mkdir(mode=0o700)
+    real.write_text('{"version": 1}')
+    link = place.folder / "link.json"
+    link.symlink_to(real)
+    assert place.run("disable", "a", "--settings", link).code == 0
+    assert link.is_symlink()
+    assert json.loads(real.read_text())["recipes"]["shop"]["judges"]["a"] == {"enabled": False}
+
+
+def test_what_is_no_file_is_not_replaced(place):
+    assert place.run("disable", "a", "--settings", "/dev/null").code == 2
+    assert place.run("disable", "a", "--settings", place.folder).code == 2
