@@ -53,7 +53,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     def place(self, index: int) -> str:
         """Where the value `index` (from 0) stands, for a message."""
-        return f"line {self.lines[index]}" if index < len(self.lines) else f"element {index + 1}"
+        on_lines = self.many and index < len(self.lines)
+        return f"line {self.lines[index]}" if on_lines else f"element {index + 1}"
 
 
 class _Reading:

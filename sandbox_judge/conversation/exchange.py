@@ -44,6 +44,13 @@ def exchange_of(value: Any) -> Exchange | None:
     return Exchange(request=body(value["request"]), response=response, error=error)
 
 
+def may_list(request: Any, key: str) -> bool:
+    """Whether a request can be read: a list of messages, or an object whose `key` holds one or nothing."""
+    if isinstance(request, dict):
+        return isinstance(request.get(key), list | None)
+    return isinstance(request, list)
+
+
 def body(value: Any) -> Any:
     """A body as JSON: an object as it is, JSON text parsed, a stream's text as the list of its events."""
     if not isinstance(value, str):

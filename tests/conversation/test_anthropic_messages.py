@@ -239,6 +239,14 @@ def test_rows_of_requests_are_several_conversations():
         read_conversations(json.dumps(rows[0]).encode() + b"\n7")
 
 
+@pytest.mark.parametrize("request_", ["Where is it?", "null", {"messages": 5}, {"messages": "Hi."}])
+def test_a_row_whose_request_holds_no_messages_is_named(request_):
+    rows = [{"system": "Be kind.", "messages": [USER]}, {"request": request_}]
+    with pytest.raises(InputError, match=r"^Element 2 is no Anthropic request, as the first is") as told:
+        read_conversations(rows)
+    assert told.value.where == "element 2"
+
+
 def test_what_does_not_fit_is_named():
     with pytest.raises(InputError, match="Element 2"):
         read({"system": "x", "messages": [USER, {"content": "no role"}]})

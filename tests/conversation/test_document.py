@@ -147,6 +147,12 @@ def test_any_json_reads_as_itself(value):
     assert parse_json(json.dumps(value)) == value
 
 
+def test_places_are_lines_of_json_lines_and_elements_of_a_list():
+    assert [read_document(b'{"a": 1}\n\n{"a": 2}').place(n) for n in (0, 1)] == ["line 1", "line 3"]
+    assert [read_document(b'[null, {"a": 2}]').place(n) for n in (0, 1)] == ["element 1", "element 2"]
+    assert document_of([None, None]).place(0) == "element 1"
+
+
 def test_parse_json_raises_value_errors_only():
     for text in ("[" * 100_000, "", "{", "\ud800", '"\ud800"x'):
         with pytest.raises(ValueError):

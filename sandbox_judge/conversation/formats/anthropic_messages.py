@@ -11,7 +11,7 @@ from typing import Any, Final
 from sandbox_judge.conversation.blocks import add_turn
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.exchange import Exchange, body, exchange_of
+from sandbox_judge.conversation.exchange import Exchange, body, exchange_of, may_list
 from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.conversation.parts import as_text
 from sandbox_judge.conversation.streams import message_of
@@ -54,7 +54,7 @@ def read(document: Document) -> Iterator[Conversation]:
         return
     for index, row in enumerate(rows):
         where = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
-        if not isinstance(row, dict):
+        if not _may_follow(row):
             raise InputError(f"{where.capitalize()} is no Anthropic request, as the first is.", where=where)
         yield _conversation(row, where)
 
@@ -80,6 +80,14 @@ def _is_request(value: Any) -> bool:
         return True
     system = isinstance(request.get("system"), str | list)
     return (system or "anthropic_version" in request or _has_own(messages)) and not _is_foreign(messages)
+
+
+def _may_follow(row: Any) -> bool:
+    """Whether a row can be read after one that says whose it is: messages of text alone say nothing."""
+    if not isinstance(row, dict):
+        return False
+    exchange = exchange_of(row) or Exchange(request=row)
+    return may_list(exchange.request, "messages")
 
 
 def _is_message(value: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.exchange import Exchange, body, exchange_of
+from sandbox_judge.conversation.exchange import Exchange, body, exchange_of, may_list
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text
 from sandbox_judge.conversation.parts import as_text, media
 from sandbox_judge.errors import InputError
@@ -75,7 +75,7 @@ def _is_own(value: Any) -> bool:
             return True
         exchange = Exchange(request=value, response=body(value.get("response")))
     if _is_response(exchange.response) or _is_stream(exchange.response):
-        return isinstance(exchange.request, dict | list)
+        return may_list(exchange.request, "messages")
     request = exchange.request
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         return False

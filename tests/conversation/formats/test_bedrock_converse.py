@@ -122,6 +122,12 @@ def test_a_mixture_names_the_element_that_does_not_fit():
         read_conversations(json.dumps([turn("assistant", CALL), {"x": 1}]).encode())
 
 
+@pytest.mark.parametrize("messages", [5, True, "Hi.", {"role": "user"}])
+def test_a_request_whose_messages_are_no_list_is_told(messages):
+    with pytest.raises(InputError):
+        read_conversations([{"request": {"messages": messages}, "response": answer({"text": "Hi."})}])
+
+
 def test_an_error_and_a_host_that_tells_more():
     row = {
         "request": {"messages": [turn("assistant", CALL)]},
