@@ -264,8 +264,8 @@ def _warnings(measured: Measured, found: Sequence[Shortcut], wish: Wish) -> list
         told.append(f"several models answered: {names}")
     if wish.split == "test" and not wish.floors:
         told.append(
-            "no floor was given: the look is recorded, but by it the judge does not count as calibrated; give "
-            "--min-fail-recall and --min-pass-recall"
+            "no floor was given: the look is recorded, but by it the judge does not count as calibrated; "
+            "give --min-fail-recall and --min-pass-recall"
         )
     return told
 
