@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, env: Surface) -> int:
             anyio.run(_listen, args, database, storing, kept, forwarder, env)
         else:
             _read_files(args.files, storing, kept, env)
-            behind = forwarder is not None and not anyio.run(sent_on, forwarder, _PATIENCE_SECONDS)
+            behind = forwarder is not None and not anyio.run(sent_on, forwarder, _PATIENCE_SECONDS, True)
         _report(storing, forwarder, args.output, env)
         if behind:
             env.err("not all of it was sent on: the next collect with this --otlp goes on from there")
@@ -150,7 +150,7 @@ async def _listen(
         )
         tasks.cancel_scope.cancel()
     if forwarder:
-        await sent_on(forwarder, _LAST_WORDS_SECONDS)
+        await sent_on(forwarder, _LAST_WORDS_SECONDS, False)
 
 
 async def _stop_on_signal(collector: Collector) -> None:

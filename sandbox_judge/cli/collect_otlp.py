@@ -47,9 +47,9 @@ def forwarding_to(args: argparse.Namespace, database: Database, env: Surface) ->
         reader.close()
 
 
-async def sent_on(forwarder: Forwarder, seconds: float) -> bool:
-    """Sends on what is left, for so long at most, and lets go of the destination; whether all was sent."""
+async def sent_on(forwarder: Forwarder, seconds: float, patient: bool) -> bool:
+    """Sends on what is left (`Forwarder.drain`) and lets go of the destination; whether all was sent."""
     try:
-        return await forwarder.drain(seconds)
+        return await forwarder.drain(seconds, patient=patient)
     finally:
         await forwarder.aclose()

@@ -42,12 +42,14 @@ class Forwarder:
             if not await self.step():
                 await anyio.sleep(self._pause if self._complained else _POLL_SECONDS)
 
-    async def drain(self, seconds: float) -> bool:
-        """Forwards what there is, for so long at most; whether nothing is left for this collector to do."""
-        with anyio.move_on_after(seconds):
+    async def drain(self, seconds: float, *, patient: bool = False) -> bool:
+        """Forwards what there is, for so long at most (`patient`: for so long without any progress); whether
+        nothing is left for this collector to do."""
+        with anyio.move_on_after(seconds) as scope:
             while True:
                 while await self.step():
-                    pass
+                    if patient:
+                        scope.deadline = anyio.current_time() + seconds
                 if not self._complained and (self.held_elsewhere or not await self._left()):
                     return True
                 await anyio.sleep(self._pause)

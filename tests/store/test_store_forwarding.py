@@ -34,11 +34,12 @@ COLLECT = [sys.executable, "-m", "sandbox_judge", "collect"]
 
 
 class Receiver:
-    """OTLP over HTTP. `refuse` is a conversation whose requests get 400."""
+    """OTLP over HTTP. `refuse` is a conversation whose requests get 400; `delay_s` before answers."""
 
     def __init__(self, port: int = 0) -> None:
         self.batches: list[list[str]] = []
         self.refuse: str | None = None
+        self.delay_s = 0.0
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -65,6 +66,7 @@ class Receiver:
             for attribute in record.attributes
             if attribute.key == "gen_ai.conversation.id"
         ]
+        time.sleep(self.delay_s)
         if self.refuse in found:
             return 400
         self.batches.append(found)
@@ -138,6 +140,23 @@ def test_in_order_of_arrival_and_once_where_nothing_fails(database: Database, re
         assert drained(again), "a known destination goes on from its own place"
     assert receiver.received[301:] == ["later"]
     assert complaints == []
+
+
+def test_progress_is_waited_for_and_silence_is_not(
+    sqlite_url: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database(sqlite_url, write=True)
+    bring_up_to_date(database)
+    store(database, *(f"c{n}" for n in range(12)))
+    monkeypatch.setattr(forwarder_module, "PAGE", 1)
+    receiver.delay_s = 0.1
+    with forwarding(database, receiver.url) as (one, _):
+        assert anyio.run(lambda: one.drain(0.6, patient=True)), "1.2 s in all, and never 0.6 without progress"
+        store(database, "more")
+        receiver.delay_s = 1.5
+        assert not anyio.run(lambda: one.drain(0.3, patient=True))
+        anyio.run(one.aclose)
+    database.close()
 
 
 def test_a_new_destination_may_begin_now(database: Database, receiver: Receiver) -> None:
