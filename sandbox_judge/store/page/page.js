@@ -122,12 +122,25 @@
     });
   };
 
-  const layout = (points) => {
+  // Where one segment ends and the next begins, and their numbers where there is room for them.
+  const borders = (line) => {
+    let start = 0;
+    const starts = line.segments.map((segment) => (start += segment.points.length) - segment.points.length);
+    return {
+      shapes: starts.slice(1).map((at) => ({ type: "line", x0: at - 0.5, x1: at - 0.5, y0: 0, y1: 1,
+        yref: "paper", line: { color: style("--soft"), width: 1 } })),
+      annotations: starts.length > 8 || starts.length < 2 ? [] : starts.map((at, number) => ({
+        x: at - 0.5, y: 1, yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false,
+        text: `segment ${number + 1}` })),
+    };
+  };
+
+  const layout = (line, points) => {
     const every = Math.ceil(points.length / (innerWidth < 600 ? 4 : 10));
     const marked = points.map((_, index) => index).filter((index) => index % every === 0);
     const axis = { color: style("--soft"), gridcolor: style("--rule"), zeroline: false, fixedrange: true };
     return {
-      height: 280, margin: { l: 56, r: 16, t: 12, b: 40 }, showlegend: false, dragmode: false,
+      ...borders(line), height: 280, margin: { l: 56, r: 16, t: 28, b: 40 }, showlegend: false, dragmode: false,
       hovermode: "x", hoverdistance: -1, paper_bgcolor: "transparent", plot_bgcolor: "transparent",
       font: { family: "system-ui, sans-serif", color: style("--soft") },
       xaxis: { ...axis, showgrid: false, ticks: "outside", ticklen: 8, tickangle: 0, tickvals: marked, range: [-0.5, points.length - 0.5],
@@ -158,7 +171,7 @@
     const readout = make("p", { class: "note", id: "readout", role: "status" },
       "Point at a version or tap it to read it, or use the arrow keys.");
     main.append(place, readout);
-    charts().newPlot(place, traces(line), layout(points), { displayModeBar: false, responsive: true });
+    charts().newPlot(place, traces(line), layout(line, points), { displayModeBar: false, responsive: true });
     drawn = place;
     let current = points.length;
     const say = (index) => {
@@ -180,7 +193,7 @@
       if (!(event.key in to)) return;
       event.preventDefault();
       say(to[event.key]);
-      Plotly.relayout(place, { shapes: [{ type: "line", x0: current, x1: current, y0: 0, y1: 1, yref: "paper",
+      Plotly.relayout(place, { shapes: [...borders(line).shapes, { type: "line", x0: current, x1: current, y0: 0, y1: 1, yref: "paper",
         line: { color: style("--soft"), width: 1, dash: "dot" } }] });
     });
   };
