@@ -44,7 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "compare": ("compare", "two versions, services or windows of one judge"),
     "guard": ("guard", "fail where the newest version is credibly worse"),
     "experiment": ("experiment", "the arms of an experiment under one judge"),
-    "regrade": ("regrade", "grade kept conversations again under another commit's judges"),
+    "regrade": ("regrade", "grade kept or given conversations again under another commit's judges"),
     "report": ("report", "the judgements page, as a file or served locally"),
 }
 
