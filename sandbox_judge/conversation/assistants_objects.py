@@ -6,7 +6,7 @@ The API lists the newest first, and an object changes while a run goes on: the l
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, listed
 
 KINDS: Final = ("thread.message", "thread.run", "thread.run.step")
 _DELTAS: Final = ("thread.message.delta", "thread.run.step.delta")
@@ -38,10 +38,6 @@ def holds_thread(value: Any, depth: int = _MAX_DEPTH) -> bool:
     if isinstance(named, str) and (named in KINDS or named in _DELTAS):
         return True
     return depth > 0 and any(holds_thread(value[key], depth - 1) for key in _HOLDERS if key in value)
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 class Objects:

@@ -6,9 +6,9 @@ Shapes: docs.anthropic.com, Messages API, and its server tools (web search and f
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sandbox_judge.conversation.builder import ConversationBuilder
+from sandbox_judge.conversation.builder import ConversationBuilder, Turn
 from sandbox_judge.conversation.model import Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media, sourced, unknown
+from sandbox_judge.conversation.parts import as_text, listed, media, sourced, unknown
 
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _REDACTED: Final = "(redacted by the provider)"
@@ -26,27 +26,19 @@ def add_turn(
     time: Any = None,
     mark: str | None = None,
 ) -> None:
-    """The entries of one message: what is said between calls and results becomes messages of their own, so
-    that the order stays. `mark` says what happened to the turn (`truncated`)."""
-    said: list[Part] = []
-    added = False
-    for block in _listed(content):
+    """The entries of one message; `mark` says what happened to the turn (`truncated`)."""
+    turn = Turn(build, role, name=name, agent=agent, time=time)
+    for block in listed(content):
         kind = block.get("type") if isinstance(block, dict) else None
         if not isinstance(kind, str) or not (kind in _CALLS or kind.endswith("tool_result")):
-            said.extend(parts_of(build, block))
+            turn.say(parts_of(build, block))
             continue
-        if said:
-            build.message(role, said, name=name, agent=agent, time=time)
-            said = []
-        added = True
+        turn.act()
         if kind in _CALLS:
             build.tool_call(block.get("name"), block.get("input"), id=block.get("id"), agent=agent, time=time)
         else:
             add_result(build, block, agent=agent, time=time)
-    if mark is not None:
-        said.append(build.mark(mark))
-    if said or not added:
-        build.message(role, said, name=name, agent=agent, time=time)
+    turn.end(mark)
 
 
 def add_result(
@@ -56,7 +48,7 @@ def add_result(
     content = block.get("content")
     inner = content.get("type") if isinstance(content, dict) else None
     build.tool_result(
-        content if isinstance(content, str) else [p for b in _listed(content) for p in parts_of(build, b)],
+        content if isinstance(content, str) else [p for b in listed(content) for p in parts_of(build, b)],
         id=block.get("tool_use_id"),
         error=block.get("is_error") is True or (isinstance(inner, str) and inner.endswith("_error")),
         agent=agent,
@@ -113,7 +105,7 @@ def _nested(build: ConversationBuilder, kind: str, block: dict[str, Any], depth:
 
 
 def _inner(build: ConversationBuilder, content: Any, depth: int) -> list[Part]:
-    return [part for block in _listed(content) for part in parts_of(build, block, depth + 1)]
+    return [part for block in listed(content) for part in parts_of(build, block, depth + 1)]
 
 
 def _document(build: ConversationBuilder, block: dict[str, Any], depth: int) -> list[Part]:
@@ -132,17 +124,10 @@ def _executed(build: ConversationBuilder, block: dict[str, Any], depth: int) -> 
     parts: list[Part] = [Text(text=text) for key in ("stdout", "stderr") if (text := as_text(block.get(key)))]
     if block.get("return_code") not in (None, 0):
         parts.append(Unknown(label="return_code", text=as_text(block["return_code"])))
-    for item in _listed(block.get("content")):
+    for item in listed(block.get("content")):
         held = isinstance(item, dict) and "file_id" in item
         parts.extend([media("file", name=item["file_id"])] if held else parts_of(build, item, depth + 1))
     others = {
         k: v for k, v in block.items() if k not in ("type", "stdout", "stderr", "return_code", "content")
     }
     return [*parts, unknown(block.get("type"), others)] if others else parts
-
-
-def _listed(content: Any) -> list[Any]:
-    """Content as a list of blocks: text is one, null none."""
-    if isinstance(content, list):
-        return content
-    return [] if content is None else [content]

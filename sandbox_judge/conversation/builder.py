@@ -61,6 +61,46 @@ def status_of(word: Any) -> tuple[Status, str | None, Warning_ | None]:
     return "failed", said, warning
 
 
+class Turn:
+    """One message on its way into a conversation: what is said between calls and results becomes messages of
+    their own, so that the order stays. `said` stands before all else."""
+
+    def __init__(
+        self,
+        build: "ConversationBuilder",
+        role: Any,
+        said: Iterable[Part] = (),
+        *,
+        name: Any = None,
+        agent: Any = None,
+        time: Any = None,
+    ) -> None:
+        self._build, self._role, self._said = build, role, list(said)
+        self._name, self._agent, self._time = name, agent, time
+        # Whether anything stands for the message already: one without any part is a message still.
+        self.acted = False
+
+    def say(self, parts: Iterable[Part]) -> None:
+        self._said.extend(parts)
+
+    def act(self) -> None:
+        """A call or a result comes next: what was said before it is entered before it."""
+        if self._said:
+            self._enter()
+        self.acted = True
+
+    def end(self, mark: str | None = None) -> None:
+        """Enter what is left; `mark` says what happened to the turn (`truncated`)."""
+        if mark is not None:
+            self._said.append(self._build.mark(mark))
+        if self._said or not self.acted:
+            self._enter()
+
+    def _enter(self) -> None:
+        said, self._said = self._said, []
+        self._build.message(self._role, said, name=self._name, agent=self._agent, time=self._time)
+
+
 class ConversationBuilder:
     """Builds one conversation, entry by entry, in order. Every adding method returns the entry's number."""
 

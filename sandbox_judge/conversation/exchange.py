@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +42,16 @@ def exchange_of(value: Any) -> Exchange | None:
     if failed and error is None:
         error = response if response is not None else f"HTTP {status}"
     return Exchange(request=body(value["request"]), response=response, error=error)
+
+
+def row_exchange(row: dict[str, Any], is_response: Callable[[Any], bool]) -> Exchange:
+    """The exchange that a row is: a recorder's, a response alone, whose request is then empty, or a request
+    that may hold its response."""
+    if (exchange := exchange_of(row)) is not None:
+        return exchange
+    if is_response(row):
+        return Exchange(request={}, response=row)
+    return Exchange(request=row, response=body(row.get("response")))
 
 
 def may_list(request: Any, key: str) -> bool:

@@ -6,9 +6,9 @@ Shapes: ai.google.dev/api/caching#Content, in the REST names (camelCase) and tho
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from sandbox_judge.conversation.builder import ConversationBuilder
+from sandbox_judge.conversation.builder import ConversationBuilder, Turn
 from sandbox_judge.conversation.model import Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, listed, media
 
 _CAMEL: Final[Mapping[str, str]] = {
     "function_call": "functionCall",
@@ -33,11 +33,6 @@ _CODE: Final = "code_execution"
 _PLAIN: Final = ("output", "result", "return_value", "content", "error")
 
 
-def listed(parts: Any) -> list[Any]:
-    """Parts as a list: one alone, a text, or none is written so too."""
-    return parts if isinstance(parts, list) else [] if parts is None else [parts]
-
-
 def add_content(
     build: ConversationBuilder,
     role: Any,
@@ -50,27 +45,20 @@ def add_content(
     first: tuple[Part, ...] = (),
     answered: Collection[str] = (),
 ) -> None:
-    """The entries of one content: what is said between calls and results becomes messages of their own.
-    `first` stands before its parts, `mark` after them; results of the calls `answered` were shown already."""
-    said: list[Part] = list(first)
-    added = False
+    """The entries of one content. `first` stands before its parts, `mark` after them; results of the calls
+    `answered` were shown already."""
+    turn = Turn(build, role, first, name=name, agent=agent, time=time)
     for part in listed(parts):
         kind, held = kind_of(part)
         if kind not in _STEPS and kind not in _ANSWERS:
-            said.extend(_spoken(build, kind, held, part))
+            turn.say(_spoken(build, kind, held, part))
             continue
         if kind in _ANSWERS and answered and isinstance(held, dict) and held.get("id") in answered:
-            added = True
+            turn.acted = True
             continue
-        if said:
-            build.message(role, said, name=name, agent=agent, time=time)
-            said = []
-        added = True
+        turn.act()
         _step(build, kind, held if isinstance(held, dict) else {}, agent, time)
-    if mark is not None:
-        said.append(build.mark(mark))
-    if said or not added:
-        build.message(role, said, name=name, agent=agent, time=time)
+    turn.end(mark)
 
 
 def kind_of(part: Any) -> tuple[str, Any]:

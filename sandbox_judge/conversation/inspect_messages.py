@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.model import Part, Reasoning, Text
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, error_told, listed, media
 from sandbox_judge.errors import InputError
 
 _REFERENCE: Final = re.compile(r"(?:attachment|tc)://([0-9a-f]{32})")
@@ -71,8 +71,8 @@ def add_message(build: ConversationBuilder, message: dict[str, Any], *, mark: st
     content = message.get("content")
     if role == "tool":
         error = message.get("error")
-        parts = [part for block in _listed(content) if block != "" for part in _part(build, block)]
-        told = error.get("message", error) if isinstance(error, dict) else error
+        parts = [part for block in listed(content) if block != "" for part in _part(build, block)]
+        told = error_told(error)
         if told is not None and not any(isinstance(p, Text) and p.text == told for p in parts):
             parts.append(Text(text=as_text(told)))
         build.tool_result(
@@ -85,7 +85,7 @@ def add_message(build: ConversationBuilder, message: dict[str, Any], *, mark: st
         return
     said: list[Part] = []
     added = False
-    for block in _listed(content):
+    for block in listed(content):
         if isinstance(block, dict) and block.get("type") == "tool_use":
             if said:
                 build.message(role, said, time=time)
@@ -93,7 +93,7 @@ def add_message(build: ConversationBuilder, message: dict[str, Any], *, mark: st
             _served(build, block, time)
         else:
             said.extend(_part(build, block))
-    calls = [call for call in _listed(message.get("tool_calls")) if call is not None]
+    calls = [call for call in listed(message.get("tool_calls")) if call is not None]
     if calls and said == [Text(text="")]:
         said = []
     if mark is not None:
@@ -150,7 +150,3 @@ def _part(build: ConversationBuilder, block: Any) -> Iterator[Part]:
         yield media("file", mime=mime, url=block.get("document"), name=name)
     else:
         yield build.unknown(kind, block)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from sandbox_judge.conversation.document import json_text
-from sandbox_judge.conversation.model import Media, MediaKind, Part, Text, Unknown
+from sandbox_judge.conversation.model import Media, MediaKind, Part, Refusal, Text, Unknown
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.IGNORECASE)
 # Shorter runs are ids and hashes, which a reader may need.
@@ -26,9 +26,32 @@ def as_text(value: Any) -> str:
     return "" if value is None else json_text(value)
 
 
+def listed(value: Any) -> list[Any]:
+    """What formats write as a list, or as one thing alone, or not at all (null), as a list."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def error_told(error: Any) -> Any:
+    """What an error tells: its message where it is an object that has one, else itself."""
+    return error.get("message", error) if isinstance(error, dict) else error
+
+
 def text_of(parts: Iterable[Part]) -> str:
     """All text parts joined by newlines: what a gate's `text` sees."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def spoken(block: Any, texts: tuple[str, ...]) -> tuple[Part, ...] | None:
+    """The parts of a block that formats in OpenAI's manner share: text, bare or in a block of one of the
+    types `texts`, a refusal, and nothing. None for any other block."""
+    if isinstance(block, str):
+        return (Text(text=block),)
+    if not isinstance(block, dict):
+        return () if block is None else None
+    kind = block.get("type")
+    if kind in texts or (kind is None and isinstance(block.get("text"), str)):
+        return (Text(text=as_text(block["text"])),) if block.get("text") is not None else ()
+    return (Refusal(text=as_text(block.get("refusal"))),) if kind == "refusal" else None
 
 
 def media(

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.model import Part, Text, Unknown
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, error_told, listed
 from sandbox_judge.conversation.responses_parts import (
     SERVED_RESULTS,
     content_parts,
     exited_badly,
-    listed,
     output_parts,
     thoughts_of,
 )
@@ -127,9 +126,7 @@ class ItemReader:
         error, status = item.get("error"), item.get("status")
         parts = [*SERVED_RESULTS[kind](self.build, item)]
         if error is not None:
-            parts.append(
-                Text(text=as_text(error.get("message", error) if isinstance(error, dict) else error))
-            )
+            parts.append(Text(text=as_text(error_told(error))))
         failed = error is not None or status in _FAILED
         if not parts and status in (None, "completed"):
             parts.append(NOT_RECORDED)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
-from sandbox_judge.conversation.model import Part, Reasoning, Refusal, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.model import Part, Reasoning, Text, Unknown
+from sandbox_judge.conversation.parts import as_text, listed, media, spoken
 
 _TEXTS: Final = ("input_text", "output_text", "text", "summary_text")
 _ENCRYPTED: Final = "(encrypted by the provider)"
@@ -25,15 +25,11 @@ def content_parts(build: ConversationBuilder, content: Any) -> list[Part]:
 
 
 def _part(build: ConversationBuilder, block: Any) -> Iterable[Part]:
-    if isinstance(block, str):
-        return (Text(text=block),)
+    if (said := spoken(block, _TEXTS)) is not None:
+        return said
     if not isinstance(block, dict):
-        return () if block is None else (build.unknown("part", block),)
+        return (build.unknown("part", block),)
     kind = block.get("type")
-    if kind in _TEXTS or (kind is None and isinstance(block.get("text"), str)):
-        return (Text(text=as_text(block["text"])),) if block.get("text") is not None else ()
-    if kind == "refusal":
-        return (Refusal(text=as_text(block.get("refusal"))),)
     if kind == "reasoning_text":
         return (Reasoning(text=as_text(block.get("text"))),)
     if kind in ("input_image", "computer_screenshot", "image_url"):
@@ -146,7 +142,3 @@ SERVED_RESULTS: Final[Mapping[str, Callable[[ConversationBuilder, dict[str, Any]
     "image_generation_call": _image,
     "mcp_call": _answered,
 }
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

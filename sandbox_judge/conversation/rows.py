@@ -1,13 +1,14 @@
-"""A host's transcript as rows: JSON Lines, or one list of the same objects; and the account of what in it is
-no conversation. Pure."""
+"""A document as rows: JSON Lines, or one list of the same objects; the faults of those that do not fit, and
+the account of what in a host's transcript is no conversation. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, error_told
+from sandbox_judge.errors import InputError
 
 Row = dict[str, Any]
 
@@ -25,6 +26,42 @@ def rows_of(document: Document) -> Sequence[Any]:
 def any_row(document: Document, is_own: Callable[[Any], bool]) -> bool:
     """Whether one of the first rows is the format's own."""
     return any(is_own(row) for row in rows_of(document)[:_LOOKED_AT])
+
+
+def alike(
+    document: Document, rows: Sequence[Any], is_own: Callable[[Any], bool], what: str
+) -> Iterator[tuple[str, Any]]:
+    """(its place, a row) of every row; no place where there is one row. Raises InputError for a row that is
+    not `what` the first is."""
+    for index, row in enumerate(rows):
+        if not is_own(row):
+            raise unlike_first(document, index, f"is no {what}, as the first is")
+        yield document.place(index) if document.many or len(rows) > 1 else "", row
+
+
+def unlike_first(document: Document, index: int, told: str) -> InputError:
+    """The fault of the row `index`, of which `told` says how it differs from the first."""
+    where = document.place(index)
+    return InputError(f"{where.capitalize()} {told}.", where=where)
+
+
+def unlike_others(index: int, told: str, where: str = "") -> InputError:
+    """The fault of the element `index` (from 1) within one conversation, that stands at `where`."""
+    return InputError(
+        f"Element {index} of the {told}.",
+        where=where or f"element {index}",
+        remedy="All elements must be in one format.",
+    )
+
+
+def tell_outcome(build: ConversationBuilder, row: dict[str, Any], error: Any) -> None:
+    """What a host wrote beside a row's messages, and a recorder of its call: status, error, feedback."""
+    if isinstance(status := row.get("status"), str):
+        build.status(status)
+    if error is not None:
+        build.failed(error_told(error))
+    for item in row["feedback"] if isinstance(row.get("feedback"), list) else ():
+        build.feedback(item)
 
 
 class Transcript:

@@ -11,11 +11,11 @@ from typing import Any, Final
 from sandbox_judge.conversation.blocks import add_turn
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.exchange import Exchange, body, exchange_of, may_list
+from sandbox_judge.conversation.exchange import may_list, row_exchange
 from sandbox_judge.conversation.model import Conversation
 from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.rows import alike, rows_of, tell_outcome, unlike_others
 from sandbox_judge.conversation.streams import message_of
-from sandbox_judge.errors import InputError
 
 NAME: Final = "anthropic_messages"
 
@@ -47,15 +47,11 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
+    rows = list(rows_of(document))
     if not _is_request(rows[0]):
         yield _conversation({"messages": rows}, "")
         return
-    for index, row in enumerate(rows):
-        where = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
-        if not _may_follow(row):
-            raise InputError(f"{where.capitalize()} is no Anthropic request, as the first is.", where=where)
+    for where, row in alike(document, rows, _may_follow, "Anthropic request"):
         yield _conversation(row, where)
 
 
@@ -63,11 +59,9 @@ def _is_request(value: Any) -> bool:
     """A request, a pair, or a response alone, that says by itself that it is Anthropic's."""
     if not isinstance(value, dict):
         return False
-    exchange = exchange_of(value)
-    if exchange is None:
-        if _is_response(value):
-            return True
-        exchange = Exchange(request=value, response=body(value.get("response")))
+    exchange = row_exchange(value, _is_response)
+    if exchange.response is value:
+        return True
     request = exchange.request
     if isinstance(request, list):
         request = {"messages": request}
@@ -84,10 +78,7 @@ def _is_request(value: Any) -> bool:
 
 def _may_follow(row: Any) -> bool:
     """Whether a row can be read after one that says whose it is: messages of text alone say nothing."""
-    if not isinstance(row, dict):
-        return False
-    exchange = exchange_of(row) or Exchange(request=row)
-    return may_list(exchange.request, "messages")
+    return isinstance(row, dict) and may_list(row_exchange(row, _is_response).request, "messages")
 
 
 def _is_message(value: Any) -> bool:
@@ -146,32 +137,17 @@ def _is_own(block: Any) -> bool:
 
 
 def _conversation(row: dict[str, Any], where: str) -> Conversation:
-    exchange = exchange_of(row)
-    if exchange is None:
-        alone = _is_response(row)
-        exchange = Exchange(
-            request={} if alone else row, response=row if alone else body(row.get("response"))
-        )
+    exchange = row_exchange(row, _is_response)
     request = {"messages": exchange.request} if isinstance(exchange.request, list) else exchange.request
     build = ConversationBuilder(NAME, id=None if exchange.response is row else row.get("id"))
     if isinstance(system := request.get("system"), str | list) and system:
         add_turn(build, "system", system)
     for index, message in enumerate(request.get("messages") or (), 1):
         if not isinstance(message, dict) or "role" not in message:
-            raise InputError(
-                f"Element {index} of the messages is no Anthropic message: it has no role.",
-                where=where or f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, "messages is no Anthropic message: it has no role", where)
         add_turn(build, message["role"], message.get("content"), time=message.get("timestamp"))
     _response(build, exchange.response)
-    if isinstance(status := row.get("status"), str):
-        build.status(status)
-    if exchange.error is not None:
-        error = exchange.error
-        build.failed(error.get("message", error) if isinstance(error, dict) else error)
-    for item in row["feedback"] if isinstance(row.get("feedback"), list) else ():
-        build.feedback(item)
+    tell_outcome(build, row, exchange.error)
     return build.build()
 
 

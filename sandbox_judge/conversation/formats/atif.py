@@ -11,7 +11,8 @@ from typing import Any, Final
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, listed, media
+from sandbox_judge.conversation.rows import alike, rows_of
 from sandbox_judge.errors import InputError
 
 NAME: Final = "atif"
@@ -68,13 +69,10 @@ def _is_family(value: Any) -> bool:
 def _trajectories(document: Document) -> Iterator[Trajectory]:
     """Every trajectory at the top of the document. Raises InputError at what is none."""
     first = document.values[0]
-    rows = document.values if document.many else first if isinstance(first, list) else (first,)
+    rows = rows_of(document)
     if not document.many and not isinstance(first, list) and not _is_trajectory(first):
         rows = tuple(first.values())
-    for index, row in enumerate(rows):
-        if not _is_trajectory(row):
-            place = document.place(index) if document.many else f"element {index + 1}"
-            raise InputError(f"{place.capitalize()} is no ATIF trajectory, as the first is.", where=place)
+    for _, row in alike(document, rows, _is_trajectory, "ATIF trajectory"):
         yield row
 
 
@@ -88,7 +86,7 @@ def _by_reference(found: list[Trajectory]) -> dict[str, Trajectory]:
             if isinstance(name := trajectory.get(key), str):
                 known.setdefault(name, trajectory)
         waiting.extend(
-            child for child in _listed(trajectory.get("subagent_trajectories")) if _is_trajectory(child)
+            child for child in listed(trajectory.get("subagent_trajectories")) if _is_trajectory(child)
         )
     return known
 
@@ -96,7 +94,7 @@ def _by_reference(found: list[Trajectory]) -> dict[str, Trajectory]:
 def _children(trajectory: Trajectory, known: Mapping[str, Trajectory]) -> Iterator[Trajectory]:
     for step in trajectory["steps"]:
         for result in _results(step):
-            for reference in _listed(result.get("subagent_trajectory_ref")):
+            for reference in listed(result.get("subagent_trajectory_ref")):
                 child = _resolved(reference, known)
                 if child is not None and child is not trajectory:
                     yield child
@@ -177,7 +175,7 @@ class _Reader:
                 continue
             self.said.add(key)
             self._step(step, agent, depth)
-        for child in _listed(trajectory.get("subagent_trajectories")):
+        for child in listed(trajectory.get("subagent_trajectories")):
             # One that no step named.
             if not _is_trajectory(child):
                 self.build.message("system", [self.build.unknown(_SUBAGENT, child)], agent=agent)
@@ -191,7 +189,7 @@ class _Reader:
         if isinstance(thought := step.get("reasoning_content"), str) and thought:
             parts.append(Reasoning(text=thought))
         parts.extend(_content(build, step.get("message")))
-        calls = [call for call in _listed(step.get("tool_calls")) if isinstance(call, dict)]
+        calls = [call for call in listed(step.get("tool_calls")) if isinstance(call, dict)]
         results = list(_results(step))
         if parts or not (calls or results):
             build.message("assistant" if source == "agent" else source, parts, agent=agent, time=time)
@@ -210,7 +208,7 @@ class _Reader:
         self, result: dict[str, Any], call: dict[str, Any] | None, agent: str | None, time: Any, depth: int
     ) -> None:
         build = self.build
-        references = _listed(result.get("subagent_trajectory_ref"))
+        references = listed(result.get("subagent_trajectory_ref"))
         for reference in references:
             self._subagent(reference, agent, depth)
         parts = _content(build, result.get("content"))
@@ -257,14 +255,14 @@ def _call_of(
 def _results(step: Any) -> Iterator[dict[str, Any]]:
     observation = step.get("observation") if isinstance(step, dict) else None
     results = observation.get("results") if isinstance(observation, dict) else None
-    for result in _listed(results):
+    for result in listed(results):
         yield result if isinstance(result, dict) else {"content": result}
 
 
 def _content(build: ConversationBuilder, content: Any) -> list[Part]:
     if isinstance(content, str):
         return [Text(text=content)] if content else []
-    return [part for block in _listed(content) for part in _part(build, block)]
+    return [part for block in listed(content) for part in _part(build, block)]
 
 
 def _part(build: ConversationBuilder, block: Any) -> Iterator[Part]:
@@ -287,7 +285,3 @@ def _part(build: ConversationBuilder, block: Any) -> Iterator[Part]:
 def _agent_name(trajectory: Trajectory) -> str:
     agent = trajectory.get("agent")
     return (as_text(agent.get("name")) if isinstance(agent, dict) else "") or _SUBAGENT
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

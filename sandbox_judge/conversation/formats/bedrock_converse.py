@@ -8,12 +8,12 @@ Shapes: docs.aws.amazon.com/bedrock, API_runtime_Converse.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sandbox_judge.conversation.builder import ConversationBuilder
+from sandbox_judge.conversation.builder import ConversationBuilder, Turn
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.exchange import Exchange, body, exchange_of, may_list
+from sandbox_judge.conversation.exchange import may_list, row_exchange
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text
-from sandbox_judge.conversation.parts import as_text, media
-from sandbox_judge.errors import InputError
+from sandbox_judge.conversation.parts import as_text, listed, media
+from sandbox_judge.conversation.rows import alike, rows_of, tell_outcome, unlike_others
 
 NAME: Final = "bedrock_converse"
 
@@ -43,37 +43,26 @@ _MAX_DEPTH: Final = 8
 
 
 def recognise(document: Document) -> bool:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
+    rows = list(rows_of(document))
     return bool(rows) and (_is_own(rows[0]) or _is_stream(rows) or _are_messages(rows))
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
+    rows = list(rows_of(document))
     if _is_stream(rows):
         yield _conversation({"request": {}, "response": rows}, "")
         return
     if not _is_own(rows[0]):
         yield _conversation({"messages": rows}, "")
         return
-    for index, row in enumerate(rows):
-        where = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
-        if not _is_own(row):
-            raise InputError(
-                f"{where.capitalize()} is no Converse request or response, as the first is.", where=where
-            )
+    for where, row in alike(document, rows, _is_own, "Converse request or response"):
         yield _conversation(row, where)
 
 
 def _is_own(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    exchange = exchange_of(value)
-    if exchange is None:
-        if _is_response(value):
-            return True
-        exchange = Exchange(request=value, response=body(value.get("response")))
+    exchange = row_exchange(value, _is_response)
     if _is_response(exchange.response) or _is_stream(exchange.response):
         return may_list(exchange.request, "messages")
     request = exchange.request
@@ -118,32 +107,17 @@ def _is_stream(value: Any) -> bool:
 
 
 def _conversation(row: dict[str, Any], where: str) -> Conversation:
-    exchange = exchange_of(row)
-    if exchange is None:
-        alone = _is_response(row)
-        exchange = Exchange(
-            request={} if alone else row, response=row if alone else body(row.get("response"))
-        )
+    exchange = row_exchange(row, _is_response)
     request = {"messages": exchange.request} if isinstance(exchange.request, list) else exchange.request
     build = ConversationBuilder(NAME, id=row.get("conversation_id", row.get("session_id")))
     if system := request.get("system"):
         _turn(build, "system", system)
     for index, message in enumerate(request.get("messages") or (), 1):
         if not isinstance(message, dict) or "role" not in message:
-            raise InputError(
-                f"Element {index} of the messages is no Converse message: it has no role.",
-                where=where or f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, "messages is no Converse message: it has no role", where)
         _turn(build, message["role"], message.get("content"))
     _response(build, exchange.response)
-    if isinstance(status := row.get("status"), str):
-        build.status(status)
-    if exchange.error is not None:
-        error = exchange.error
-        build.failed(error.get("message", error) if isinstance(error, dict) else error)
-    for item in row["feedback"] if isinstance(row.get("feedback"), list) else ():
-        build.feedback(item)
+    tell_outcome(build, row, exchange.error)
     return build.build()
 
 
@@ -162,31 +136,23 @@ def _response(build: ConversationBuilder, response: Any) -> None:
 
 
 def _turn(build: ConversationBuilder, role: Any, content: Any, mark: str | None = None) -> None:
-    """The entries of one message; what is said between calls and results becomes messages of their own."""
-    said: list[Part] = []
-    added = False
-    for block in _listed(content):
+    turn = Turn(build, role)
+    for block in listed(content):
         call = block.get("toolUse") if isinstance(block, dict) else None
         result = block.get("toolResult") if isinstance(block, dict) else None
         if not isinstance(call, dict) and not isinstance(result, dict):
-            said.extend(_parts(build, block))
+            turn.say(_parts(build, block))
             continue
-        if said:
-            build.message(role, said)
-            said = []
-        added = True
+        turn.act()
         if isinstance(call, dict):
             build.tool_call(call.get("name"), call.get("input"), id=call.get("toolUseId"))
         elif isinstance(result, dict):
             build.tool_result(
-                [part for inner in _listed(result.get("content")) for part in _parts(build, inner)],
+                [part for inner in listed(result.get("content")) for part in _parts(build, inner)],
                 id=result.get("toolUseId"),
                 error=result.get("status") == "error",
             )
-    if mark is not None:
-        said.append(build.mark(mark))
-    if said or not added:
-        build.message(role, said)
+    turn.end(mark)
 
 
 def _parts(build: ConversationBuilder, block: Any, depth: int = 0) -> Iterable[Part]:
@@ -213,7 +179,7 @@ def _parts(build: ConversationBuilder, block: Any, depth: int = 0) -> Iterable[P
             return _parts(build, inner if isinstance(inner, dict) else held, depth + 1)
         if kind in ("citationsContent", "searchResult"):
             named = " ".join(as_text(held[key]) for key in ("title", "source") if held.get(key))
-            inner = [p for b in _listed(held.get("content")) for p in _parts(build, b, depth + 1)]
+            inner = [p for b in listed(held.get("content")) for p in _parts(build, b, depth + 1)]
             return [*([Text(text=named)] if named else []), *inner]
     return (build.unknown(kind, block),)
 
@@ -269,7 +235,3 @@ def _streamed(events: list[Any]) -> dict[str, Any]:
             blocks[index] = {key: {"reasoningText": {"text": text}}}
     content = [blocks[index] for index in sorted(blocks)]
     return {"output": {"message": {"role": role, "content": content}}, "stopReason": reason}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -16,12 +16,12 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.claude_tree import Row, message_id, on_path
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, unknown
+from sandbox_judge.conversation.parts import as_text, error_told, unknown
+from sandbox_judge.conversation.rows import Transcript, any_row
 
 NAME: Final = "claude_code"
 
 _OWN_KEYS: Final = ("sessionId", "uuid", "parentUuid", "isSidechain", "timestamp")
-_LOOKED_AT: Final = 200
 _MACHINE: Final = re.compile(
     r"\s*<(local-command-(?:stdout|stderr|caveat)|bash-(?:stdout|stderr)|system-reminder)>"
 )
@@ -30,28 +30,14 @@ _SIDECHAIN: Final = "subagent"
 
 
 def recognise(document: Document) -> bool:
-    return any(_is_row(value) for value in _rows(document)[:_LOOKED_AT])
+    return any_row(document, _is_row)
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    rows, strange = [], []
-    for index, value in enumerate(_rows(document)):
-        if isinstance(value, dict):
-            rows.append(value)
-        else:
-            strange.append(document.place(index))
-    session = _Session(rows)
-    if strange:
-        places = ", ".join(strange[:10])
-        session.build.warn(
-            "row_unreadable", f"{len(strange)} rows are no objects and were left out ({places})"
-        )
+    transcript = Transcript(document)
+    session = _Session(transcript.rows)
+    transcript.tell(session.build)
     yield session.conversation()
-
-
-def _rows(document: Document) -> Sequence[Any]:
-    first = document.values[0]
-    return first if not document.many and isinstance(first, list) else document.values
 
 
 def _is_row(value: Any) -> bool:
@@ -226,7 +212,7 @@ def _system_parts(row: Row) -> list[Part]:
         return [Unknown(label="compacted", text=text or None)]
     if subtype == "api_error":
         error = row.get("error")
-        told = error.get("message", error) if isinstance(error, dict) else error
+        told = error_told(error)
         return [unknown("api_error", told if told is not None else content)]
     return [Text(text=text)] if text else []
 

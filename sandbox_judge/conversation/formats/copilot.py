@@ -10,7 +10,7 @@ from typing import Any, Final
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, error_told, listed, media
 from sandbox_judge.conversation.rows import Row, Transcript, any_row
 
 NAME: Final = "copilot"
@@ -58,7 +58,7 @@ class _Session:
         self.requested = {
             as_text(request.get("toolCallId"))
             for row in rows
-            for request in _listed(row["data"].get("toolRequests"))
+            for request in listed(row["data"].get("toolRequests"))
             if isinstance(request, dict)
         }
         self.agents = {
@@ -80,7 +80,7 @@ class _Session:
         build, agent = self.build, self._agent(data)
         if kind == "user.message":
             parts: list[Part] = [Text(text=as_text(data.get("content")))]
-            parts.extend(_attachment(a) for a in _listed(data.get("attachments")))
+            parts.extend(_attachment(a) for a in listed(data.get("attachments")))
             build.status(None)
             build.message("user", parts, agent=agent, time=time)
         elif kind == "assistant.message":
@@ -113,7 +113,7 @@ class _Session:
             parts.append(Reasoning(text=thought))
         self.thought = ""
         content = data.get("content")
-        requests = _listed(data.get("toolRequests"))
+        requests = listed(data.get("toolRequests"))
         if content or not requests:
             parts.append(Text(text=as_text(content)))
         if parts:
@@ -130,9 +130,7 @@ class _Session:
         told = held.get("content")
         parts: list[Part] = [] if told is None else [Text(text=as_text(told))]
         if error is not None:
-            parts.append(
-                Text(text=as_text(error.get("message", error) if isinstance(error, dict) else error))
-            )
+            parts.append(Text(text=as_text(error_told(error))))
         if not parts and held.get("detailedContent") is not None:
             parts.append(Text(text=as_text(held["detailedContent"])))
         failed = data.get("success") is False or error is not None
@@ -167,7 +165,3 @@ def _attachment(value: Any) -> Part:
     name = as_text(held.get("displayName") or held.get("path") or held.get("filePath"))
     kind = "image" if name.lower().endswith(_IMAGES) else "file"
     return media(kind, mime=held.get("mimeType"), base64=held.get("data"), name=name)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
-from sandbox_judge.conversation.exchange import Exchange, body, exchange_of
-from sandbox_judge.conversation.gemini_parts import PART_KEYS, add_content, listed
+from sandbox_judge.conversation.exchange import row_exchange
+from sandbox_judge.conversation.gemini_parts import PART_KEYS, add_content
 from sandbox_judge.conversation.model import Conversation, Text
-from sandbox_judge.conversation.parts import as_text
-from sandbox_judge.errors import InputError
+from sandbox_judge.conversation.parts import as_text, listed
+from sandbox_judge.conversation.rows import alike, rows_of, tell_outcome, unlike_others
 
 NAME: Final = "gemini"
 
@@ -39,20 +39,14 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
-    if (document.many or first is rows) and _is_stream(rows):
+    rows = list(rows_of(document))
+    if (document.many or isinstance(document.values[0], list)) and _is_stream(rows):
         yield _conversation({"request": {}, "response": rows}, "")
         return
     if not _is_own(rows[0]):
         yield _conversation({"contents": rows}, "")
         return
-    for index, row in enumerate(rows):
-        where = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
-        if not _is_own(row):
-            raise InputError(
-                f"{where.capitalize()} is no Gemini request or response, as the first is.", where=where
-            )
+    for where, row in alike(document, rows, _is_own, "Gemini request or response"):
         yield _conversation(row, where)
 
 
@@ -60,11 +54,7 @@ def _is_own(value: Any) -> bool:
     """A request, a pair, or a response alone, that says by itself that it is Gemini's."""
     if not isinstance(value, dict):
         return False
-    exchange = exchange_of(value)
-    if exchange is None:
-        if _is_response(value):
-            return True
-        exchange = Exchange(request=value, response=body(value.get("response")))
+    exchange = row_exchange(value, _is_response)
     if _is_response(exchange.response) or _is_stream(exchange.response):
         return isinstance(exchange.request, dict | list)
     request = exchange.request
@@ -107,12 +97,7 @@ def _is_stream(value: Any) -> bool:
 
 
 def _conversation(row: dict[str, Any], where: str) -> Conversation:
-    exchange = exchange_of(row)
-    if exchange is None:
-        alone = _is_response(row)
-        exchange = Exchange(
-            request={} if alone else row, response=row if alone else body(row.get("response"))
-        )
+    exchange = row_exchange(row, _is_response)
     request = {"contents": exchange.request} if isinstance(exchange.request, list) else exchange.request
     build = ConversationBuilder(NAME, id=_id(row, exchange.response))
     _system(build, request)
@@ -122,19 +107,10 @@ def _conversation(row: dict[str, Any], where: str) -> Conversation:
         elif isinstance(content, dict) and "parts" in content:
             add_content(build, content.get("role") or "user", content["parts"])
         else:
-            raise InputError(
-                f"Element {index} of the contents is no Gemini content: it has no parts.",
-                where=where or f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, "contents is no Gemini content: it has no parts", where)
     _response(build, exchange.response)
-    if isinstance(status := row.get("status"), str) and status:
-        build.status(status)
-    if exchange.error is not None:
-        error = exchange.error
-        build.failed(error.get("message", error) if isinstance(error, dict) else error)
-    for item in row["feedback"] if isinstance(row.get("feedback"), list) else ():
-        build.feedback(item)
+    # An empty status is none.
+    tell_outcome(build, {**row, "status": row.get("status") or None}, exchange.error)
     return build.build()
 
 

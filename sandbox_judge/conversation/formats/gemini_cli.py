@@ -15,12 +15,12 @@ from sandbox_judge.conversation.gemini_parts import (
     NO_RESULT,
     PART_KEYS,
     add_content,
-    listed,
     result_parts,
     thought_summary,
 )
 from sandbox_judge.conversation.model import Conversation, Part, Text
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, listed
+from sandbox_judge.conversation.rows import unlike_first, unlike_others
 from sandbox_judge.errors import InputError
 
 NAME: Final = "gemini_cli"
@@ -50,8 +50,7 @@ def read(document: Document) -> Iterator[Conversation]:
         if not document.many and not _is_session(row):
             yield _history(row) if _is_history(row) else _Log(document).conversation()
         elif not _is_session(row):
-            where = document.place(index)
-            raise InputError(f"{where.capitalize()} is no Gemini CLI session, as the first is.", where=where)
+            raise unlike_first(document, index, "is no Gemini CLI session, as the first is")
         else:
             yield _Session(row).conversation(row["messages"])
 
@@ -164,11 +163,7 @@ class _Session:
     def conversation(self, records: list[Any]) -> Conversation:
         for index, record in enumerate(records, 1):
             if not isinstance(record, dict) or not (record.keys() & {"type", "content", "toolCalls"}):
-                raise InputError(
-                    f"Element {index} of the messages is no record of a Gemini CLI session.",
-                    where=f"element {index}",
-                    remedy="All elements must be in one format.",
-                )
+                raise unlike_others(index, "messages is no record of a Gemini CLI session")
             self._record(record)
         return self.build.build()
 

@@ -13,7 +13,8 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.gemini_parts import add_content, answer_parts
 from sandbox_judge.conversation.model import Conversation, Text, Unknown
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, listed
+from sandbox_judge.conversation.rows import alike, rows_of
 from sandbox_judge.errors import InputError
 
 NAME: Final = "google_adk"
@@ -36,7 +37,7 @@ _MARKS: Final = {
 def recognise(document: Document) -> bool:
     first = document.values[0]
     if not document.many and isinstance(first, list):
-        return bool(first) and (_is_turn(first[0]) or _is_named_turns(first[0]) or _is_known(first[0]))
+        return bool(first) and (_is_turn(first[0]) or _is_own(first[0]))
     return _is_known(first)
 
 
@@ -45,17 +46,15 @@ def read(document: Document) -> Iterator[Conversation]:
     if not document.many and isinstance(first, list) and _is_turn(first[0]):
         yield _turns(first, None)
         return
-    rows = first if not document.many and isinstance(first, list) else document.values
-    for index, row in enumerate(rows):
-        place = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
+    for _, row in alike(document, rows_of(document), _is_own, "ADK session or eval set"):
         if _is_named_turns(row):
             yield _turns(row["data"], row.get("name"))
-        elif _is_known(row):
-            yield from _known(row)
         else:
-            raise InputError(
-                f"{place.capitalize()} is no ADK session or eval set, as the first is.", where=place
-            )
+            yield from _known(row)
+
+
+def _is_own(value: Any) -> bool:
+    return _is_named_turns(value) or _is_known(value)
 
 
 def _is_session(value: Any) -> bool:
@@ -121,7 +120,7 @@ def _known(value: Json) -> Iterator[Conversation]:
 
 def _session(session: Json) -> Conversation:
     build = ConversationBuilder(NAME, id=session.get("id"))
-    events = [e for key in ("past_events", "pastEvents", "events") for e in _listed(session.get(key))]
+    events = [e for key in ("past_events", "pastEvents", "events") for e in listed(session.get(key))]
     main = next((e.get("author") for e in events if _speaks(e)), None)
     for told in _instructions(session):
         build.message("system", told)
@@ -154,7 +153,7 @@ def _speaks(event: Any) -> bool:
 def _instructions(session: Json) -> list[str]:
     """The system instructions that an older session's log of model requests holds, each once."""
     found: dict[str, None] = {}
-    for log in _listed(session.get("event_logs")):
+    for log in listed(session.get("event_logs")):
         request = log.get("model_request") if isinstance(log, dict) else None
         config = request.get("config") if isinstance(request, dict) else None
         told = config.get("system_instruction") if isinstance(config, dict) else None
@@ -205,7 +204,7 @@ def _error(event: Any) -> str | None:
 
 
 def _texts(content: Any) -> str:
-    parts = _listed(content.get("parts")) if isinstance(content, dict) else []
+    parts = listed(content.get("parts")) if isinstance(content, dict) else []
     return "\n".join(as_text(p.get("text")) for p in parts if isinstance(p, dict) and p.get("text"))
 
 
@@ -215,7 +214,7 @@ def _reference(build: ConversationBuilder) -> None:
 
 def _case(case: Json) -> Conversation:
     build = ConversationBuilder(NAME, id=_of(case, "eval_id"))
-    turns = _listed(case.get("conversation"))
+    turns = listed(case.get("conversation"))
     if not turns and _of(case, "conversation_scenario") is not None:
         build.missing("the eval case gives a scenario to play, and no conversation")
     _reference(build)
@@ -231,19 +230,19 @@ def _invocation(build: ConversationBuilder, turn: Any) -> None:
     _content(build, _USER, _of(turn, "user_content"), time=time)
     between = _of(turn, "intermediate_data")
     between = between if isinstance(between, dict) else {}
-    for event in _listed(_of(between, "invocation_events")):
+    for event in listed(_of(between, "invocation_events")):
         if isinstance(event, dict):
             author = event.get("author")
             agent = None if author in _NO_AGENT else author
             _content(build, "assistant", event.get("content"), agent=agent, time=time)
-    for call in _listed(_of(between, "tool_uses")):
+    for call in listed(_of(between, "tool_uses")):
         held = call if isinstance(call, dict) else {"args": call}
         build.tool_call(held.get("name"), held.get("args"), id=held.get("id"), time=time)
-    for answer in _listed(_of(between, "tool_responses")):
+    for answer in listed(_of(between, "tool_responses")):
         held = answer if isinstance(answer, dict) else {"response": answer}
         parts, failed = answer_parts(build, held)
         build.tool_result(parts, id=held.get("id"), name=held.get("name"), error=failed, time=time)
-    for said in _listed(_of(between, "intermediate_responses")):
+    for said in listed(_of(between, "intermediate_responses")):
         author, parts = said if isinstance(said, list) and len(said) == 2 else (None, said)
         agent = None if author in _NO_AGENT or not isinstance(author, str) else author
         add_content(build, "assistant", parts, agent=agent, time=time)
@@ -268,7 +267,7 @@ def _result(result: Json) -> Conversation:
     if _is_session(details):
         return _session({**details, "id": details.get("id") or id})
     build = ConversationBuilder(NAME, id=id)
-    for metric in _listed(_of(result, "eval_metric_result_per_invocation")):
+    for metric in listed(_of(result, "eval_metric_result_per_invocation")):
         actual = _of(metric, "actual_invocation") if isinstance(metric, dict) else None
         if actual is not None:
             _invocation(build, actual)
@@ -286,12 +285,12 @@ def _turns(turns: list[Any], id: Any) -> Conversation:
                 where=f"element {number}",
             )
         build.message(_USER, as_text(turn["query"]))
-        for call in _listed(turn.get("expected_tool_use")):
+        for call in listed(turn.get("expected_tool_use")):
             held = call if isinstance(call, dict) else {"tool_input": call}
             build.tool_call(held.get("tool_name"), held.get("tool_input"))
             if held.get("mock_tool_output") is not None:
                 build.tool_result(as_text(held["mock_tool_output"]), name=held.get("tool_name"))
-        for said in _listed(turn.get("expected_intermediate_agent_responses")):
+        for said in listed(turn.get("expected_intermediate_agent_responses")):
             held = said if isinstance(said, dict) else {"text": said}
             build.message("assistant", as_text(held.get("text")), agent=held.get("author"))
         if turn.get("reference") is not None:
@@ -306,7 +305,3 @@ def _of(value: Json, key: str) -> Any:
         head, *tail = key.split("_")
         found = value.get(head + "".join(word.capitalize() for word in tail))
     return found
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -11,7 +11,8 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.inspect_messages import Attachments, add_message
 from sandbox_judge.conversation.model import Conversation
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, error_told
+from sandbox_judge.conversation.rows import alike, rows_of
 from sandbox_judge.errors import InputError
 
 NAME: Final = "inspect_ai"
@@ -26,21 +27,20 @@ def recognise(document: Document) -> bool:
     first = document.values[0]
     if not document.many and isinstance(first, list):
         return bool(first) and _is_sample(first[0])
-    return _is_log(first) or _is_sample(first)
+    return _is_own(first)
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = first if not document.many and isinstance(first, list) else document.values
     attachments = Attachments()
-    for index, row in enumerate(rows):
-        place = document.place(index) if document.many else f"element {index + 1}" if len(rows) > 1 else ""
+    for _, row in alike(document, rows_of(document), _is_own, "Inspect sample"):
         if _is_log(row):
             yield from _log(row, attachments)
-        elif _is_sample(row):
-            yield _sample(row, "", attachments)
         else:
-            raise InputError(f"{place.capitalize()} is no Inspect sample, as the first is.", where=place)
+            yield _sample(row, "", attachments)
+
+
+def _is_own(value: Any) -> bool:
+    return _is_log(value) or _is_sample(value)
 
 
 def _is_log(value: Any) -> bool:
@@ -135,7 +135,7 @@ def _outcome(build: ConversationBuilder, sample: dict[str, Any]) -> None:
     """How the sample ended: an error, or a limit that stopped it."""
     error, limit = sample.get("error"), sample.get("limit")
     if error:
-        told = as_text(error.get("message", error) if isinstance(error, dict) else error)
+        told = as_text(error_told(error))
         if told.startswith(_CANCELLED):
             build.cancelled(told)
         else:

@@ -1,7 +1,7 @@
 """LangChain messages as `messages_to_dict`, `dumpd` and `model_dump` write them: a list, a state that holds
 one, rows of either."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sandbox_judge.conversation.acts import Emitter
@@ -9,7 +9,7 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.dialects import as_message, message_acts
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation
-from sandbox_judge.errors import InputError
+from sandbox_judge.conversation.rows import rows_of, unlike_first, unlike_others
 
 NAME: Final = "langchain"
 
@@ -22,25 +22,21 @@ _LOOKED_AT: Final = 20
 def recognise(document: Document) -> bool:
     first = document.values[0]
     if document.many:
-        return _is_own(list(document.values)) or _held(first) is not None
+        return _is_own(document.values) or _held(first) is not None
     if isinstance(first, list) and first:
         return _is_own(first) or _held(first[0]) is not None
     return _held(first) is not None
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.value
-    rows: list[Any] = first if isinstance(first, list) else [first]
+    rows = rows_of(document)
     if _is_own(rows):
         yield _conversation({}, rows)
         return
     for index, row in enumerate(rows):
         messages = _held(row)
         if messages is None:
-            where = document.place(index)
-            raise InputError(
-                f"{where.capitalize()} holds no LangChain messages, as the first does.", where=where
-            )
+            raise unlike_first(document, index, "holds no LangChain messages, as the first does")
         yield _conversation(row if isinstance(row, dict) else {}, messages)
 
 
@@ -59,7 +55,7 @@ def _held(value: Any) -> list[Any] | None:
     return None
 
 
-def _is_own(messages: list[Any]) -> bool:
+def _is_own(messages: Sequence[Any]) -> bool:
     return bool(messages) and any(map(_is_message, messages[:_LOOKED_AT]))
 
 
@@ -77,16 +73,12 @@ def _is_message(value: Any) -> bool:
     return "content" in value and (kind in _WORDS or "additional_kwargs" in value)
 
 
-def _conversation(row: dict[str, Any], messages: list[Any]) -> Conversation:
+def _conversation(row: dict[str, Any], messages: Sequence[Any]) -> Conversation:
     build = ConversationBuilder(NAME, id=row.get("thread_id") or row.get("id") if "lc" not in row else None)
     emitter = Emitter(build)
     for index, value in enumerate(messages, 1):
         message = as_message(value) if isinstance(value, dict) else None
         if message is None:
-            raise InputError(
-                f"Element {index} of the messages is no LangChain message.",
-                where=f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, "messages is no LangChain message")
         emitter.emit(message_acts(message, "user"))
     return build.build()

@@ -8,11 +8,11 @@ what result. Shapes: platform.openai.com/docs/api-reference/messages, runs, run-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from sandbox_judge.conversation.assistants_objects import Objects, holds_thread, listed, time_of
+from sandbox_judge.conversation.assistants_objects import Objects, holds_thread, time_of
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Refusal, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, error_told, listed, media
 
 NAME: Final = "openai_assistants"
 
@@ -136,7 +136,7 @@ class _Thread:
             parts = [Text(text=as_text(given))]
         status, error = step.get("status"), step.get("last_error")
         if not parts and error is not None:
-            parts = [Text(text=as_text(error.get("message", error) if isinstance(error, dict) else error))]
+            parts = [Text(text=as_text(error_told(error)))]
         if not parts and status in ("cancelled", "expired"):
             parts = [build.mark(status)]
         if not parts and status == "completed":
@@ -157,8 +157,7 @@ class _Thread:
         if status == "incomplete" and as_text(last.get("id")) not in self.marked:
             self.build.message("assistant", [self.build.mark(_mark(last.get("incomplete_details")))])
         elif status in ("failed", "expired"):
-            error = last.get("last_error")
-            told = error.get("message", error) if isinstance(error, dict) else error
+            told = error_told(last.get("last_error"))
             self.build.failed(told if told is not None else status)
         elif status in ("cancelled", "cancelling"):
             self.build.cancelled()

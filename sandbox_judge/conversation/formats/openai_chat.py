@@ -12,9 +12,9 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.exchange import Exchange, body, exchange_of
 from sandbox_judge.conversation.model import Conversation, Media, Part, Reasoning, Refusal, Text
-from sandbox_judge.conversation.parts import as_text, media, sourced
+from sandbox_judge.conversation.parts import as_text, error_told, listed, media, sourced, spoken
+from sandbox_judge.conversation.rows import unlike_first, unlike_others
 from sandbox_judge.conversation.streams import completion_of
-from sandbox_judge.errors import InputError
 
 NAME: Final = "openai_chat"
 
@@ -44,12 +44,9 @@ def read(document: Document) -> Iterator[Conversation]:
         yield _conversation(document.value, "")
         return
     for index, row in enumerate(rows):
-        where = document.place(index) if document.many else f"element {index + 1}"
         if not (_holds_messages(row) or (isinstance(row, list) and _is_list(row))):
-            raise InputError(
-                f"{where.capitalize()} is no conversation in chat messages, as the first is.", where=where
-            )
-        yield _conversation(row, where)
+            raise unlike_first(document, index, "is no conversation in chat messages, as the first is")
+        yield _conversation(row, document.place(index))
 
 
 def _is_message(value: Any) -> bool:
@@ -99,11 +96,7 @@ def _conversation(value: Any, where: str) -> Conversation:
     for index, message in enumerate(_messages(exchange.request) or (), 1):
         if not isinstance(message, dict) or not ("role" in message or _is_message(message)):
             keys = f" (keys: {', '.join(map(str, list(message)[:8]))})" if isinstance(message, dict) else ""
-            raise InputError(
-                f"Element {index} of the messages is no chat message: it has no role{keys}.",
-                where=where or f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, f"messages is no chat message: it has no role{keys}", where)
         _message(build, message)
     _response(build, row if _is_completion(row) else exchange.response)
     _outcome(build, row, exchange.error)
@@ -126,11 +119,10 @@ def _outcome(build: ConversationBuilder, row: dict[str, Any], error: Any) -> Non
         build.status(status)
     if told:
         if not isinstance(status, str) or status.lower() in ("failed", "error", "errored"):
-            build.failed(told.get("message", told) if isinstance(told, dict) else told)
+            build.failed(error_told(told))
         else:
             build.warn("error_told", f"the record also tells an error: {as_text(told)[:500]}")
-    feedback = row.get("feedback")
-    for item in feedback if isinstance(feedback, list) else [] if feedback is None else [feedback]:
+    for item in listed(row.get("feedback")):
         build.feedback(item)
 
 
@@ -202,15 +194,11 @@ def _parts(build: ConversationBuilder, content: Any) -> list[Part]:
 
 
 def _part(build: ConversationBuilder, block: Any) -> Iterable[Part]:
-    if isinstance(block, str):
-        return (Text(text=block),)
+    if (said := spoken(block, _TEXT_PARTS)) is not None:
+        return said
     if not isinstance(block, dict):
-        return () if block is None else (build.unknown("part", block),)
+        return (build.unknown("part", block),)
     kind = block.get("type")
-    if kind in _TEXT_PARTS or (kind is None and isinstance(block.get("text"), str)):
-        return (Text(text=as_text(block["text"])),) if block.get("text") is not None else ()
-    if kind == "refusal":
-        return (Refusal(text=as_text(block.get("refusal"))),)
     if kind in ("thinking", "reasoning"):
         return (Reasoning(text=_thought(block.get(kind, block.get("text")))),)
     placed = _media(kind, block)

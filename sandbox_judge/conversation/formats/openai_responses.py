@@ -13,9 +13,10 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.exchange import Exchange, body, exchange_of
 from sandbox_judge.conversation.model import Conversation
-from sandbox_judge.conversation.parts import as_text
+from sandbox_judge.conversation.parts import as_text, error_told
 from sandbox_judge.conversation.responses_items import ITEM_TYPES, ItemReader, call_id
 from sandbox_judge.conversation.responses_stream import is_stream, response_of
+from sandbox_judge.conversation.rows import rows_of, unlike_first
 from sandbox_judge.errors import InputError
 
 NAME: Final = "openai_responses"
@@ -38,8 +39,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
+    rows = list(rows_of(document))
     if is_stream(rows):
         rows = [{"response": rows}]
     elif not _is_own(rows[0]):
@@ -53,11 +53,8 @@ def read(document: Document) -> Iterator[Conversation]:
     links: list[Exchange] = []
     for index, row in enumerate(rows):
         if not _is_own(row) or (link := _exchange(row)) is None:
-            where = document.place(index) if document.many else f"element {index + 1}"
-            raise InputError(
-                f"{where.capitalize()} is no request or response of OpenAI Responses, as the first is.",
-                where=where,
-            )
+            told = "is no request or response of OpenAI Responses, as the first is"
+            raise unlike_first(document, index, told)
         links.append(link)
     known = _by_id(links)
     continued = {known.get(_previous(link)) for link in links}
@@ -295,7 +292,7 @@ def _outcome(build: ConversationBuilder, link: Exchange, row: dict[str, Any]) ->
     response = link.response if isinstance(link.response, dict) else {}
     error = link.error or response.get("error")
     if error is not None or response.get("status") == "failed":
-        build.failed(error.get("message", error) if isinstance(error, dict) else error)
+        build.failed(error_told(error))
     elif response.get("status") in ("cancelled", "canceled"):
         build.cancelled()
     if isinstance(status := row.get("status"), str) and not _is_response(row):

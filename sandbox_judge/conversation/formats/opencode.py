@@ -12,6 +12,7 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text, Unknown
 from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.rows import alike, rows_of
 from sandbox_judge.errors import InputError
 
 NAME: Final = "opencode"
@@ -34,15 +35,11 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.values[0]
-    rows = list(document.values) if document.many else first if isinstance(first, list) else [first]
+    rows = list(rows_of(document))
     if _is_message(rows[0]):
         yield _conversation({"info": {}, "messages": rows})
         return
-    for index, row in enumerate(rows):
-        if not _is_session(row):
-            place = document.place(index) if document.many else f"element {index + 1}"
-            raise InputError(f"{place.capitalize()} is no OpenCode session, as the first is.", where=place)
+    for _, row in alike(document, rows, _is_session, "OpenCode session"):
         yield _conversation(row)
 
 

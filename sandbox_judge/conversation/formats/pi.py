@@ -10,7 +10,7 @@ from typing import Any, Final
 from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
+from sandbox_judge.conversation.parts import as_text, listed, media
 from sandbox_judge.conversation.rows import Row, Transcript, rows_of
 
 NAME: Final = "pi"
@@ -119,7 +119,7 @@ def _message(build: ConversationBuilder, message: Row, time: Any) -> None:
 def _assistant(build: ConversationBuilder, message: Row, time: Any) -> None:
     said: list[Part] = []
     added = False
-    for block in _listed(message.get("content")):
+    for block in listed(message.get("content")):
         if isinstance(block, dict) and block.get("type") == "toolCall":
             if said:
                 build.message("assistant", said, time=time)
@@ -155,7 +155,7 @@ def _bash(build: ConversationBuilder, message: Row, time: Any) -> None:
 
 def _parts(build: ConversationBuilder, content: Any) -> list[Part]:
     parts: list[Part] = []
-    for block in _listed(content):
+    for block in listed(content):
         kind = block.get("type") if isinstance(block, dict) else None
         if isinstance(block, str):
             parts.append(Text(text=block))
@@ -169,7 +169,3 @@ def _parts(build: ConversationBuilder, content: Any) -> list[Part]:
         elif block is not None:
             parts.append(build.unknown(kind, block))
     return parts
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -13,8 +13,8 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.document import Document, json_text
 from sandbox_judge.conversation.feedback import instant
 from sandbox_judge.conversation.model import Conversation, Part, Reasoning, Text, Unknown
-from sandbox_judge.conversation.parts import as_text, media
-from sandbox_judge.errors import InputError
+from sandbox_judge.conversation.parts import as_text, listed, media
+from sandbox_judge.conversation.rows import alike, rows_of
 
 NAME: Final = "platform_items"
 
@@ -43,12 +43,9 @@ def recognise(document: Document) -> bool:
 def read(document: Document) -> Iterator[Conversation]:
     first = document.values[0]
     page = first if not document.many and _is_page(first) else {}
-    rows = page["data"] if page else document.values if document.many else first
+    rows = page["data"] if page else rows_of(document)
     by_id: dict[str, list[Span]] = {}
-    for index, row in enumerate(rows if isinstance(rows, list | tuple) else [rows]):
-        if not _is_span(row):
-            place = document.place(index) if document.many else f"element {index + 1}"
-            raise InputError(f"{place.capitalize()} is no conversation item, as the first is.", where=place)
+    for _, row in alike(document, rows, _is_span, "conversation item"):
         by_id.setdefault(as_text(_at(row, "conversation", "id")), []).append(row)
     for id, spans in by_id.items():
         reader = _Reader(id or None, spans)
@@ -105,7 +102,7 @@ class _Reader:
             for s in calls or chats
             for side in ("input", "output")
             for message in _messages(s, side)
-            for part in _listed(message.get("parts"))
+            for part in listed(message.get("parts"))
             if isinstance(part, dict) and part.get("type") == "tool_call"
         }
         self.history: dict[str, list[str]] = {}
@@ -129,7 +126,7 @@ class _Reader:
         instructions = _at(span, "system_instructions")
         if instructions and self.instructions.get(lane) != (told := json_text(instructions)):
             self.instructions[lane] = told
-            parts = [part for block in _listed(instructions) for part in self._part(block)]
+            parts = [part for block in listed(instructions) for part in self._part(block)]
             self.build.message("system", parts, agent=agent, time=time)
         inputs = _messages(span, "input")
         for message in inputs[self._repeated(lane, inputs) :]:
@@ -153,7 +150,7 @@ class _Reader:
         name = message.get("name")
         said: list[Part] = []
         added = False
-        for part in _listed(message.get("parts")):
+        for part in listed(message.get("parts")):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind not in ("tool_call", "tool_call_response"):
                 said.extend(self._part(part))
@@ -248,11 +245,7 @@ def _key(message: dict[str, Any]) -> str:
     """A message's identity, without reasoning and the reason of its end, which only outputs carry."""
     parts = [
         part
-        for part in _listed(message.get("parts"))
+        for part in listed(message.get("parts"))
         if not (isinstance(part, dict) and part.get("type") in _THOUGHTS)
     ]
     return json_text([message.get("role"), parts], sort_keys=True)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]

@@ -4,7 +4,7 @@ Told from other messages with `parts` by parts that only these have (`step-start
 `data-NAME`), by `toolInvocations`, or by `role`, `id` and text parts with `text`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sandbox_judge.conversation.acts import Act, Emitter
@@ -12,8 +12,8 @@ from sandbox_judge.conversation.builder import ConversationBuilder
 from sandbox_judge.conversation.dialects import message_acts
 from sandbox_judge.conversation.document import Document
 from sandbox_judge.conversation.model import Conversation
+from sandbox_judge.conversation.rows import rows_of, unlike_first, unlike_others
 from sandbox_judge.conversation.ui_parts import invocation, is_ui_part
-from sandbox_judge.errors import InputError
 
 NAME: Final = "ui_messages"
 
@@ -25,23 +25,21 @@ _LISTS: Final = ("messages", "uiMessages", "initialMessages")
 def recognise(document: Document) -> bool:
     first = document.values[0]
     if document.many:
-        return _is_own(list(document.values)) or _chat(first) is not None
+        return _is_own(document.values) or _chat(first) is not None
     if isinstance(first, list):
         return _is_own(first) or (bool(first) and _chat(first[0]) is not None)
     return _chat(first) is not None
 
 
 def read(document: Document) -> Iterator[Conversation]:
-    first = document.value
-    rows: list[Any] = first if isinstance(first, list) else [first]
+    rows = rows_of(document)
     if _is_own(rows):
         yield _conversation({}, rows)
         return
     for index, row in enumerate(rows):
         messages = _chat(row)
         if messages is None:
-            where = document.place(index)
-            raise InputError(f"{where.capitalize()} is no chat of UI messages, as the first is.", where=where)
+            raise unlike_first(document, index, "is no chat of UI messages, as the first is")
         yield _conversation(row, messages)
 
 
@@ -52,7 +50,7 @@ def _chat(value: Any) -> list[Any] | None:
     return listed if listed is not None and _is_own(listed) else None
 
 
-def _is_own(messages: list[Any]) -> bool:
+def _is_own(messages: Sequence[Any]) -> bool:
     return any(_is_message(message) for message in messages[:_LOOKED_AT])
 
 
@@ -72,16 +70,12 @@ def _is_message(message: Any) -> bool:
     )
 
 
-def _conversation(chat: dict[str, Any], messages: list[Any]) -> Conversation:
+def _conversation(chat: dict[str, Any], messages: Sequence[Any]) -> Conversation:
     build = ConversationBuilder(NAME, id=chat.get("chatId") or chat.get("id"))
     emitter = Emitter(build)
     for index, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise InputError(
-                f"Element {index} of the messages is no UI message: it has no role.",
-                where=f"element {index}",
-                remedy="All elements must be in one format.",
-            )
+            raise unlike_others(index, "messages is no UI message: it has no role")
         emitter.emit(_acts(message))
     if isinstance(chat.get("status"), str):
         build.status(
