@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import json
 import math
 import time
@@ -182,4 +183,9 @@ def test_reading_grows_with_the_input_and_no_faster(make):
             best = min(best, time.process_time() - started)
         return best
 
-    assert seconds(40_000) < 40 * max(seconds(4_000), 0.002)
+    # What other tests left alive costs each full collection a tenth of a second, whatever is read here.
+    gc.freeze()
+    try:
+        assert seconds(40_000) < 40 * max(seconds(4_000), 0.002)
+    finally:
+        gc.unfreeze()
