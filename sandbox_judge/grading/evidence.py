@@ -50,7 +50,8 @@ class _Entries:
         if self._spans is None:
             starts = [(int(found[1]), found.start()) for found in _ENTRY.finditer(self._view)]
             ends = [start for _, start in starts[1:]] + [len(self._view)]
-            self._spans = {n: (start, end) for (n, start), end in zip(starts, ends, strict=True)}
+            # A view without entries (other instruments have those) has one more end than starts.
+            self._spans = {n: (start, end) for (n, start), end in zip(starts, ends, strict=False)}
         start, end = self._spans.get(entry, (0, 0)) if self._spans else (0, len(self._view))
         return self._view[start:end]
 

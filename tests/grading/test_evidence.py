@@ -70,6 +70,11 @@ def test_a_quote_stands_in_the_entry_that_it_names(entry: int | None, quote: str
     assert evidence.verified is expected
 
 
+def test_a_text_without_entries_is_looked_through_whole() -> None:
+    (evidence,) = verified([Quote(quote="plain", entry=4)], view_text="some plain text")
+    assert evidence.verified
+
+
 def test_caps_are_visible_and_looked_up_whole() -> None:
     long = "word " * 400
     quotes = [Quote(quote=long, entry=1)] * (QUOTES + 3)
