@@ -38,7 +38,7 @@ dry-run: $(STAMPS)/local ## grade a fixture conversation with the fixture recipe
 	  --recipe recipe_fixture --worktree --local -o text
 
 test: $(STAMPS)/dev $(STAMPS)/local ## all tests
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n auto --dist loadfile
 
 lint: $(STAMPS)/dev ## ruff: style, imports, banned modules
 	@$(VENV)/bin/ruff check .
