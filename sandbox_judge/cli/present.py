@@ -41,9 +41,10 @@ def summary(report: RunReport) -> Iterable[str]:
     ledger = report.ledger
     results = Counter(event["payload"]["result"] for event in report.events if event["payload"]["result"])
     told = [f"{n} {word}" for word, n in sorted(results.items())]
+    number = len(ledger["judges"])
     told += [f"{n} {_COUNTED[key]}" for key, n in sorted(ledger["counts"].items()) if key != "verdict"]
     yield (
-        f"sandbox-judge: {len(ledger['judges'])} judges: {', '.join(told) or 'none'}; "
+        f"sandbox-judge: {number} judge{'' if number == 1 else 's'}: {', '.join(told) or 'none'}; "
         f"{_time(ledger)}; conversation {escaped(ledger['conversation_id'])}"
     )
     for event in report.events:

@@ -96,8 +96,16 @@ class Host:
         )
 
 
+@pytest.fixture(autouse=True)
+def temporary_folder_of_our_own(monkeypatch):
+    """What other processes put into the machine's temporary folder is none of a call's doing."""
+    with tempfile.TemporaryDirectory() as own:
+        monkeypatch.setattr(tempfile, "tempdir", own)
+        yield
+
+
 @pytest.fixture
-def host():
+def host(temporary_folder_of_our_own):
     with own_folder() as folder:
         yield Host(folder)
 
