@@ -279,7 +279,6 @@ class _Run:
         return build_view(
             self.conversation,
             allowance=self.options.allowance,
-            include_reasoning=self.options.include_reasoning,
         )
 
     def _lane(self, judge: Judge) -> LaneName:

@@ -28,7 +28,6 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     local: bool = False
     model: ModelOverride | None = None
     allowance: int = ALLOWANCE
-    include_reasoning: bool = False
     redact: frozenset[Redactable] = frozenset()
     unread: bool = False
     agent_commit: str | None = None

@@ -23,14 +23,14 @@ from sandbox_judge.lanes.base import Endpoint
 from sandbox_judge.recipe.load import RecipeSource, SourceFile, load_extras
 
 
-class _Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a state is computed from."""
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a judge's state is computed from: its record, and the hash of its set as it lies beside it."""
 
     record: Record | None = None
     dataset_hash: str | None = None
 
 
-_NOTHING: Final = _Facts()
+_NOTHING: Final = Facts()
 
 
 class Calibrations:
@@ -45,7 +45,7 @@ class Calibrations:
         deadline: float,
     ) -> None:
         self._source, self._environ, self._tasks, self._deadline = source, environ, tasks, deadline
-        self._facts: dict[str, _Facts] = {}
+        self._facts: dict[str, Facts] = {}
         self._waiting: set[str] = set()
         self._known: dict[str, anyio.Event] = {}
         self._reading = False
@@ -88,7 +88,7 @@ class Calibrations:
             return self._source.has_judges and self._source.commit is None
         return any(entry.name == wanted for entry in blobs.entries)
 
-    def _know(self, name: str, facts: _Facts) -> None:
+    def _know(self, name: str, facts: Facts) -> None:
         self._facts[name] = facts
         self._known[name].set()
 
@@ -103,19 +103,20 @@ class Calibrations:
                     self._know(name, facts.get(name, _NOTHING))
         self._reading = False
 
-    async def _facts_of(self, names: list[str]) -> dict[str, _Facts]:
+    async def _facts_of(self, names: list[str]) -> dict[str, Facts]:
         files = sorted({call(name) for name in names for call in (record_name, dataset_name)})
         try:
             found = await load_extras(self._source, files, environ=self._environ, deadline=self._deadline)
             return await anyio.to_thread.run_sync(
-                lambda: {name: _facts(name, found) for name in names}, abandon_on_cancel=True
+                lambda: {name: facts_of(name, found) for name in names}, abandon_on_cancel=True
             )
         except Exception:
             # A fault here, even one of ours, must cost no verdict: this task belongs to the whole run.
             return {}
 
 
-def _facts(name: str, found: Mapping[str, SourceFile]) -> _Facts:
+def facts_of(name: str, found: Mapping[str, SourceFile]) -> Facts:
+    """The facts of one judge among files by name; a record that cannot be read counts as none."""
     record, dataset = found.get(record_name(name)), found.get(dataset_name(name))
     if record is None or record.content is None:
         return _NOTHING
@@ -124,4 +125,4 @@ def _facts(name: str, found: Mapping[str, SourceFile]) -> _Facts:
     except InputError:
         return _NOTHING
     content = None if dataset is None else dataset.content
-    return _Facts(record=read, dataset_hash=None if content is None else quick_dataset_hash(content))
+    return Facts(record=read, dataset_hash=None if content is None else quick_dataset_hash(content))

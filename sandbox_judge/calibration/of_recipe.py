@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 from sandbox_judge.calibration.files import dataset_name, record_name
-from sandbox_judge.calibration.record import Record, read_record
-from sandbox_judge.calibration.state import quick_dataset_hash, state_of
-from sandbox_judge.errors import InputError
+from sandbox_judge.calibration.lookup import Facts, facts_of
+from sandbox_judge.calibration.state import state_of
 from sandbox_judge.judgement import Calibration
 from sandbox_judge.recipe.judge import Judge
-from sandbox_judge.recipe.load import SourceFile, load_extras
+from sandbox_judge.recipe.load import load_extras
 from sandbox_judge.recipe.loaded import LoadedRecipe
 
 
@@ -22,20 +21,8 @@ async def calibration_states(
     judges = [loaded.file.judge for loaded in recipe.judges if loaded.file.judge is not None]
     names = [name for judge in judges for name in (record_name(judge.name), dataset_name(judge.name))]
     files = await load_extras(recipe.source, names, environ=environ, deadline=deadline) if names else {}
-    return {judge.name: _state(judge, files) for judge in judges}
+    return {judge.name: _state(judge, facts_of(judge.name, files)) for judge in judges}
 
 
-def _state(judge: Judge, files: Mapping[str, SourceFile]) -> Calibration:
-    record = _record(judge, files.get(record_name(judge.name)))
-    dataset = files.get(dataset_name(judge.name))
-    digest = quick_dataset_hash(dataset.content) if dataset is not None and dataset.content else None
-    return state_of(record, definition_hash=judge.definition_hash, dataset_hash=digest)
-
-
-def _record(judge: Judge, file: SourceFile | None) -> Record | None:
-    if file is None or file.content is None:
-        return None
-    try:
-        return read_record(file.content, where=file.path, judge=judge.name)
-    except InputError:
-        return None
+def _state(judge: Judge, facts: Facts) -> Calibration:
+    return state_of(facts.record, definition_hash=judge.definition_hash, dataset_hash=facts.dataset_hash)
